@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# errand_room(name [DIR dir] [LINKS ...] [PRIVATE_LINKS ...] [PUBLIC_HEADERS])
+#
+# Makes the library errand_<name> from the sources of one folder, and errand_<name>_test from its *_test.cc files.
+# The room's headers are included as "<name>/x.h" through a link folder of its own, so that only a target that links
+# the room can include them: a wrong arrow does not build.
+
+find_package(GTest REQUIRED)
+find_package(Threads REQUIRED)
+include(GoogleTest)
+
+set(ERRAND_ROOMS ${CMAKE_BINARY_DIR}/rooms)
+
+add_library(errand_flags INTERFACE)
+target_compile_options(errand_flags INTERFACE -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  target_compile_options(errand_flags INTERFACE -Wthread-safety)
+endif()
+if(ERRAND_SANITIZE)
+  target_compile_options(errand_flags INTERFACE -fsanitize=${ERRAND_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(errand_flags INTERFACE -fsanitize=${ERRAND_SANITIZE})
+endif()
+
+function(errand_room name)
+  cmake_parse_arguments(ROOM "PUBLIC_HEADERS" "DIR" "LINKS;PRIVATE_LINKS" ${ARGN})
+  if(NOT ROOM_DIR)
+    set(ROOM_DIR src/${name})
+  endif()
+  set(dir ${PROJECT_SOURCE_DIR}/${ROOM_DIR})
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${dir}/*_test.cc)
+  file(GLOB test_helpers CONFIGURE_DEPENDS ${dir}/*_testing.cc)
+  list(FILTER sources EXCLUDE REGEX "_test(ing)?\\.cc$")
+
+  file(MAKE_DIRECTORY ${ERRAND_ROOMS}/${name})
+  file(CREATE_LINK ${dir} ${ERRAND_ROOMS}/${name}/${name} SYMBOLIC)
+
+  set(links)
+  foreach(link IN LISTS ROOM_LINKS)
+    if(TARGET errand_${link})
+      list(APPEND links errand_${link})
+    else()
+      list(APPEND links ${link})
+    endif()
+  endforeach()
+
+  if(sources)
+    add_library(errand_${name} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(errand_${name} PRIVATE errand_flags ${ROOM_PRIVATE_LINKS})
+  else()
+    add_library(errand_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(errand_${name} ${scope} $<BUILD_INTERFACE:${ERRAND_ROOMS}/${name}>)
+  if(ROOM_PUBLIC_HEADERS)
+    target_include_directories(errand_${name} ${scope}
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  endif()
+  target_link_libraries(errand_${name} ${scope} ${links} Threads::Threads)
+
+  if(BUILD_TESTING AND tests)
+    add_executable(errand_${name}_test ${tests} ${test_helpers})
+    target_link_libraries(errand_${name}_test PRIVATE errand_${name} errand_flags ${ROOM_PRIVATE_LINKS} GTest::gtest_main GTest::gmock)
+    target_compile_definitions(errand_${name}_test PRIVATE ERRAND_BUILD_DIR="${CMAKE_BINARY_DIR}")
+    add_dependencies(errand_${name}_test errand-keeper)
+    gtest_discover_tests(errand_${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
+      PROPERTIES TIMEOUT 300 LABELS "unit;${name}")
+  endif()
+endfunction()
