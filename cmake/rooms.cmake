@@ -5,9 +5,14 @@
 # The room's headers are included as "<name>/x.h" through a link folder of its own, so that only a target that links
 # the room can include them: a wrong arrow does not build.
 
-find_package(GTest REQUIRED)
+# A test whose suite is named *Serial* runs beside no other; one named *Stress* does so too, and ./check --quick leaves
+# it out (label stress; ERRAND_STRESS=full in its environment asks for the long form).
+
 find_package(Threads REQUIRED)
-include(GoogleTest)
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
 
 set(ERRAND_ROOMS ${CMAKE_BINARY_DIR}/rooms)
 
@@ -20,6 +25,18 @@ if(ERRAND_SANITIZE)
   target_compile_options(errand_flags INTERFACE -fsanitize=${ERRAND_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(errand_flags INTERFACE -fsanitize=${ERRAND_SANITIZE})
 endif()
+
+# Each TEST of errand_<name>_test becomes a test of ctest with the label KIND.<name>, or KIND.<name>.stress. (One label:
+# a list does not survive gtest_discover_tests.)
+function(errand_discover_tests name kind)
+  set(target errand_${name}_test)
+  gtest_discover_tests(${target} TEST_PREFIX "${name}/" TEST_FILTER "-*Serial*:*Stress*" TEST_LIST ${target}_parallel
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS ${kind}.${name})
+  gtest_discover_tests(${target} TEST_PREFIX "${name}/" TEST_FILTER "*Serial*:-*Stress*" TEST_LIST ${target}_serial
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS ${kind}.${name} RUN_SERIAL ON)
+  gtest_discover_tests(${target} TEST_PREFIX "${name}/" TEST_FILTER "*Stress*" TEST_LIST ${target}_stress
+    DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 1800 LABELS ${kind}.${name}.stress RUN_SERIAL ON)
+endfunction()
 
 function(errand_room name)
   cmake_parse_arguments(ROOM "PUBLIC_HEADERS" "DIR" "LINKS;PRIVATE_LINKS" ${ARGN})
@@ -64,7 +81,6 @@ function(errand_room name)
     target_link_libraries(errand_${name}_test PRIVATE errand_${name} errand_flags ${ROOM_PRIVATE_LINKS} GTest::gtest_main GTest::gmock)
     target_compile_definitions(errand_${name}_test PRIVATE ERRAND_BUILD_DIR="${CMAKE_BINARY_DIR}")
     add_dependencies(errand_${name}_test errand-keeper)
-    gtest_discover_tests(errand_${name}_test TEST_PREFIX "${name}/" DISCOVERY_TIMEOUT 60
-      PROPERTIES TIMEOUT 300 LABELS "unit;${name}")
+    errand_discover_tests(${name} unit)
   endif()
 endfunction()

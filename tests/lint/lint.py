@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that no compiler sees: every source names its licence; includes follow the arrows between the rooms.
+
+A wrong arrow does not build in most cases (a room's headers are found only through its links). Left for this check:
+"../x/y.h", and a link in CMakeLists.txt that points upward.
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# docs/architecture.md: which rooms a room may see, directly or through another. The order of hosts among themselves
+# does not matter: none may see another.
+ARROWS = {
+    "base": [],
+    "keeper": ["base"],
+    "engine": ["base", "keeper"],  # the keeper's protocol only: a header
+    "support": ["base"],
+    "conversation": ["engine", "support"],
+    "model": ["conversation"],
+    "permission": ["conversation"],
+    "tools": ["model", "permission"],
+    "agent": ["tools"],
+    "script": ["support"],
+    "workflow": ["agent", "script"],
+    "terminal": ["base", "support"],
+    "repl": ["agent", "workflow", "terminal"],
+    "demo": ["repl"],
+    "print": ["agent", "workflow"],
+    "mcp": ["agent", "workflow"],
+    "web": ["agent", "workflow"],
+}
+CODE = (".cc", ".h", ".c", ".cpp", ".cmake", ".sh", ".py", ".js", ".mjs", ".ts", ".css")
+
+
+def reachable(room):
+    seen, todo = set(), [room]
+    while todo:
+        for target in ARROWS[todo.pop()]:
+            if target not in seen:
+                seen.add(target)
+                todo.append(target)
+    return seen
+
+
+def files():
+    try:
+        out = subprocess.run(["git", "-C", ROOT, "ls-files", "-coz", "--exclude-standard"], check=True,
+                             capture_output=True).stdout.decode()
+        names = [n for n in out.split("\0") if n]
+    except (OSError, subprocess.CalledProcessError):
+        names = []
+        for folder, folders, found in os.walk(ROOT):
+            folders[:] = [f for f in folders if not f.startswith((".git", "build")) and f != "node_modules"]
+            names += [os.path.relpath(os.path.join(folder, f), ROOT) for f in found]
+    return sorted(n for n in names if os.path.isfile(os.path.join(ROOT, n)))
+
+
+def room_of(name):
+    parts = name.split("/")
+    if parts[0] != "src" or len(parts) < 3:
+        return None
+    return parts[2] if parts[1] == "hosts" and len(parts) > 3 else parts[1]
+
+
+def main():
+    faults = []
+    for name in files():
+        with open(os.path.join(ROOT, name), "rb") as f:
+            text = f.read().decode("utf-8", "replace")
+        head = text.split("\n", 3)[:3]
+        is_code = name.endswith(CODE) or os.path.basename(name) == "CMakeLists.txt" or text.startswith("#!")
+        if is_code and not any("SPDX-License-Identifier: Apache-2.0" in line for line in head):
+            faults.append(f"{name}:1: no line `SPDX-License-Identifier: Apache-2.0` at the top")
+        if not name.endswith((".cc", ".h")):
+            continue
+        room = room_of(name)
+        if room is not None and room not in ARROWS:
+            faults.append(f"{name}:1: the room \"{room}\" is not in docs/architecture.md's arrows (tests/lint/lint.py)")
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            if not match:
+                continue
+            path = match.group(1)
+            first = path.split("/")[0]
+            if ".." in path.split("/") or first == "src":
+                faults.append(f"{name}:{number}: include of \"{path}\" goes round the rooms")
+            elif name.startswith("include/") and first != "errand":
+                faults.append(f"{name}:{number}: a public header includes the private \"{path}\"")
+            elif room and first in ARROWS and first != room and first not in reachable(room):
+                faults.append(f"{name}:{number}: {room} must not see {first}: \"{path}\"")
+            elif room and first == "errand" and room != "engine" and "engine" not in reachable(room):
+                faults.append(f"{name}:{number}: {room} must not see the engine: \"{path}\"")
+    with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as f:
+        cmake = f.read()
+    for match in re.finditer(r"errand_room\((\w+)([^)]*)\)", cmake):
+        room, links = match.group(1), match.group(2).split()
+        for link in links:
+            link = {"keeper_protocol": "keeper"}.get(link, link)
+            if link in ARROWS and room in ARROWS and link != room and link not in reachable(room):
+                faults.append(f"CMakeLists.txt: {room} links {link}, which is above it")
+    print("\n".join(faults) if faults else "no fault found")
+    return 1 if faults else 0
+
+
+sys.exit(main())
