@@ -14,17 +14,46 @@
 //
 // Every message is one packet: a struct of fixed size in the host's byte order; both ends are built together, and a
 // packet of an unexpected size is a protocol error that ends the connection. The keeper takes commands only from the
-// process whose pid the kernel stamped on the zygote's first message (SO_PASSCRED): a forked copy of the host commands
-// nothing.
+// host: the pid that the kernel stamped on the packet must be that of the process which made the control socket pair
+// (SO_PEERCRED). A forked copy of the host commands nothing. The kernel stamps only what is sent after SO_PASSCRED was
+// set, so the engine makes both kinds of pairs with open_channel() below; a packet without a stamp is refused.
+//
+// The engine ends a connection with shutdown(SHUT_RDWR), then close: a descriptor that a forked copy of the host holds
+// would else keep it open. Closing the control socket ends the zygote when its last keeper is gone.
 //
 // Life of a keeper: idle (a spare) -> shell runs -> shell exited, descendants left -> empty, exits. The host's death
 // (its pidfd, or the socket's end of file) is a StopRequest with the grace of the StartRequest; an idle keeper just
 // exits. A duplex channel for internal helpers is a third descriptor in StartRequest (has_stdin).
+//
+// After could_not_start nothing follows but the end of file. A StopRequest is answered before `empty`; one that crosses
+// with `empty` on its way gets no answer but the end of file. An idle keeper answers a StopRequest with stopped{0, 0}
+// and exits. An end of file without could_not_start or `empty` before it means that the keeper was killed; its
+// processes are then ended by the zygote, if that lives.
 #pragma once
+
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdint>
 
 namespace errand::keeper {
+
+// `errand-keeper zygote` finds these two descriptors open; it exits with 0 once the zygote runs, else with 1 or 2.
+constexpr int kControlFd = 3;
+constexpr int kHostPidFd = 4;
+
+// A SEQPACKET pair, close-on-exec, whose packets carry the sender's pid from the first one on. False: errno tells.
+inline bool open_channel(int (&ends)[2]) {
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return false;
+  const int on = 1;
+  for (const int end : ends) {
+    if (::setsockopt(end, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0) continue;
+    ::close(ends[0]);
+    ::close(ends[1]);
+    return false;
+  }
+  return true;
+}
 
 constexpr std::uint32_t kProtocolVersion = 1;
 
