@@ -43,7 +43,7 @@ struct TaskNotificationBlock {
   std::string task_id;
   std::string task_type;  // "shell", "agent", "workflow"
   std::string output_file;
-  std::string status;     // "completed", "failed"
+  std::string status;  // "completed", "failed"
   std::string summary;
   std::optional<int> exit_code;
   std::optional<int> signal;
@@ -95,6 +95,8 @@ struct Message {
 };
 
 // The form of the session file, docs/session-format.md.
+json::object to_json(const TaskNotificationBlock& notification);
+std::optional<TaskNotificationBlock> notification_from_json(const json::object& object, std::string& error);
 json::object to_json(const Message& message);
 // Nothing and a reason when the object is no message.
 std::optional<Message> message_from_json(const json::object& object, std::string& error);
