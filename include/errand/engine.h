@@ -32,6 +32,7 @@ namespace errand {
 
 struct LaunchRequest {
   std::string command;      // run by the shell's -c
+  std::string script;       // what the shell is given instead, when not empty; records and lists show `command`
   std::string description;  // for people; may be empty
   std::string cwd;          // empty: the host's folder at the time of the call
   std::string owner = "main";

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct ToolContext {
   std::string cwd;                  // of the foreground shell; changed by `bash` only
   std::string session_folder;       // readable unasked; may be empty
   int start_window_ms = 300;
+  std::set<std::string> service_tasks;  // started with `service`: these do not hold print mode
 };
 
 struct ToolResult {
