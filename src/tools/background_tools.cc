@@ -92,13 +92,13 @@ class BackgroundBashTool : public Tool {
       "(builds, test suites, downloads) or does not end by itself (dev servers, watchers), and go on with other work: a "
       "notification tells you when it ends. Do not add & to the command. What ends within a moment is answered with its "
       "output directly.",
-      R"({"type": "object", "properties": {
+      R"json({"type": "object", "properties": {
         "command": {"type": "string", "description": "The shell command (bash)"},
         "description": {"type": "string", "description": "What it is for, in a few words"},
         "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 2147483647, "description": "End it after this time; without it, it runs until it ends or is stopped"},
         "cwd": {"type": "string", "description": "Folder to run in, absolute or relative to the shell's current one (the default)"},
         "service": {"type": "boolean", "description": "true for a server or watcher that is not expected to end"}
-      }, "required": ["command"]})");
+      }, "required": ["command"]})json");
 };
 
 class BackgroundOutputTool : public Tool {
@@ -122,10 +122,10 @@ class BackgroundOutputTool : public Tool {
       "background_output",
       "Shows a background task's status, its exit code when it has ended, and the last lines that it printed. Works "
       "while it runs. Do not call it again and again to wait: a notification tells you when the task ends.",
-      R"({"type": "object", "properties": {
+      R"json({"type": "object", "properties": {
         "task_id": {"type": "string", "description": "The id that background_bash answered, e.g. bg-1"},
         "tail_lines": {"type": "integer", "minimum": 0, "maximum": 1000000, "description": "How many of the last lines to show; default 50, 0 = everything that is retained"}
-      }, "required": ["task_id"]})");
+      }, "required": ["task_id"]})json");
 };
 
 class BackgroundStopTool : public Tool {
@@ -151,9 +151,9 @@ class BackgroundStopTool : public Tool {
       "background_stop",
       "Stops a background task with all its processes, also what it left running after its end, and says what was "
       "ended.",
-      R"({"type": "object", "properties": {
+      R"json({"type": "object", "properties": {
         "task_id": {"type": "string", "description": "The id that background_bash answered, e.g. bg-1"}
-      }, "required": ["task_id"]})");
+      }, "required": ["task_id"]})json");
 };
 
 class BackgroundListTool : public Tool {
@@ -176,7 +176,7 @@ class BackgroundListTool : public Tool {
 
  private:
   const ToolSpec spec_ = make_spec("background_list", "Lists the background tasks of this conversation with their status.",
-                                   R"({"type": "object", "properties": {}})");
+                                   R"json({"type": "object", "properties": {}})json");
 };
 
 }  // namespace

@@ -279,11 +279,11 @@ class BashTool : public Tool {
       "order. The folder is kept from call to call while it stays inside the project; variables are not. At the timeout "
       "the command is ended with all its processes: run what takes long or does not end (builds, servers) with "
       "background_bash instead. There is no terminal and standard input is empty.",
-      R"({"type": "object", "properties": {
+      R"json({"type": "object", "properties": {
         "command": {"type": "string", "description": "The shell command"},
         "timeout_ms": {"type": "integer", "minimum": 1, "maximum": 600000, "description": "End it after this time; default 120000"},
         "description": {"type": "string", "description": "What it does, in a few words"}
-      }, "required": ["command"]})");
+      }, "required": ["command"]})json");
 };
 
 }  // namespace

@@ -129,7 +129,7 @@ class GrepTool : public Tool {
       "grep",
       "Searches files for a regular expression; answers path:line:text, in the order of the paths. Hidden, ignored and "
       "binary files are left out. Faster and safer than grep through bash.",
-      R"({"type": "object", "properties": {
+      R"json({"type": "object", "properties": {
         "pattern": {"type": "string", "description": "The regular expression (RE2 syntax)"},
         "path": {"type": "string", "description": "File or folder to search; default: the shell's current folder"},
         "glob": {"type": "string", "description": "Only files that match, e.g. *.cc or src/**/*.h"},
@@ -137,7 +137,7 @@ class GrepTool : public Tool {
         "context": {"type": "integer", "minimum": 0, "maximum": 50, "description": "Lines to show before and after each match"},
         "mode": {"type": "string", "enum": ["content", "files", "count"], "description": "Matching lines (the default), only the files' names, or the number of matches a file"},
         "limit": {"type": "integer", "minimum": 1, "maximum": 10000, "description": "How many lines to answer at most; default 250"}
-      }, "required": ["pattern"]})");
+      }, "required": ["pattern"]})json");
 };
 
 }  // namespace

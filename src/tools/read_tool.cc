@@ -144,11 +144,11 @@ class ReadTool : public Tool {
       "read",
       "Reads a text file: its lines with their numbers, 2,000 lines unless told otherwise. Long lines are cut in the "
       "middle. Files outside the project need permission.",
-      R"({"type": "object", "properties": {
+      R"json({"type": "object", "properties": {
         "path": {"type": "string", "description": "The file, absolute or relative to the shell's current folder"},
         "offset": {"type": "integer", "minimum": 1, "description": "Number of the first line to show; default 1"},
         "limit": {"type": "integer", "minimum": 1, "description": "How many lines to show; default 2000"}
-      }, "required": ["path"]})");
+      }, "required": ["path"]})json");
 };
 
 }  // namespace
