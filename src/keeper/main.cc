@@ -1,2 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-int main() { return 2; }
+// errand-keeper zygote [--scan-all]
+//
+// Started by the engine with two descriptors (protocol.h). Goes into the background twice, so that the zygote is
+// nobody's child but init's, leaves everything of the host behind, and becomes the zygote. --scan-all does without
+// /proc/PID/task/*/children, as on a kernel that has none.
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "zygote.h"
+
+namespace errand::keeper {
+namespace {
+
+constexpr int kCannot = 1;
+constexpr int kWrongUse = 2;
+
+void default_signals() {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &action, nullptr);
+  // From here on signals are read, not delivered.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+}
+
+bool standard_descriptors_on_null() {
+  const int in = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int out = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const bool done = in >= 0 && out >= 0 && ::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(out, 2) >= 0;
+  if (in > 2) ::close(in);
+  if (out > 2) ::close(out);
+  return done;
+}
+
+void close_from(unsigned first) {
+  if (::syscall(SYS_close_range, first, ~0U, 0U) == 0) return;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  for (unsigned fd = first; fd < limit.rlim_cur && fd < 1048576U; ++fd) ::close(static_cast<int>(fd));
+}
+
+int become_zygote(int argc, char** argv) {
+  bool scan_all = !Tree::has_children_files();
+  for (int i = 2; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--scan-all") != 0) return kWrongUse;
+    scan_all = true;
+  }
+  Shared* shared = Shared::make();
+  if (shared == nullptr) return kCannot;
+
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid > 0 ? 0 : kCannot;
+  ::setsid();
+  if (::chdir("/") != 0) return kCannot;
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_NAME, "errand-zygote");
+  return Zygote(UniqueFd(kControlFd), UniqueFd(kHostPidFd), shared, scan_all, argv[1]).run();
+}
+
+int run(int argc, char** argv) {
+  if (argc < 2 || std::strcmp(argv[1], "zygote") != 0) return kWrongUse;
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getsockopt(kControlFd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) return kWrongUse;
+  if (::fcntl(kHostPidFd, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(kControlFd, F_SETFD, FD_CLOEXEC) != 0) return kWrongUse;
+  default_signals();
+  close_from(kHostPidFd + 1);
+  if (!standard_descriptors_on_null()) return kCannot;
+  return become_zygote(argc, argv);
+}
+
+}  // namespace
+}  // namespace errand::keeper
+
+int main(int argc, char** argv) { ::_exit(errand::keeper::run(argc, argv)); }
