@@ -66,6 +66,25 @@ def room_of(name):
     return parts[2] if parts[1] == "hosts" and len(parts) > 3 else parts[1]
 
 
+def config_faults():
+    """docs/config.md has a row for every key of src/support/config.cc, with its default, and for no other."""
+    with open(os.path.join(ROOT, "src/support/config.cc"), encoding="utf-8") as f:
+        source = f.read()
+    with open(os.path.join(ROOT, "docs/config.md"), encoding="utf-8") as f:
+        rows = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", f.read(), re.M))
+    table = source[source.index("std::vector<ConfigKey> keys = {"):]
+    table = table[:table.index("\n  };")]
+    keys = {}
+    for name, value in re.findall(r'[{(]"(\w+)", (std::string\("[^"]*"\)|[^,]+),', table):
+        text = re.fullmatch(r'std::string\((.*)\)', value)
+        keys[name] = {"List{}": "[]"}.get(value, text.group(1) or '""' if text else value)
+    faults = [] if keys else ["src/support/config.cc: no table of keys found"]
+    for name in sorted(set(keys) | set(rows)):
+        if keys.get(name) != rows.get(name):
+            faults.append(f"docs/config.md: `{name}`: the page says {rows.get(name)}, the program {keys.get(name)}")
+    return faults
+
+
 def main():
     faults = []
     for name in files():
@@ -103,6 +122,7 @@ def main():
             link = {"keeper_protocol": "keeper"}.get(link, link)
             if link in ARROWS and room in ARROWS and link != room and link not in reachable(room):
                 faults.append(f"CMakeLists.txt: {room} links {link}, which is above it")
+    faults += config_faults()
     print("\n".join(faults) if faults else "no fault found")
     return 1 if faults else 0
 
