@@ -39,12 +39,18 @@ class ModelObserver {
   virtual void on_retry(const std::string& reason, int attempt, std::int64_t delay_ms) = 0;
 };
 
+// Tool input that the model ended but that is no JSON object arrives as {"__invalid_json": "<the raw text>"}: the use
+// stands in the history and has to be answered, with an error that names the problem.
+inline constexpr std::string_view kInvalidJsonKey = "__invalid_json";
+
+// tool_use: the blocks hold at least one tool_use. A reply that was cut (max_tokens, other) may hold complete ones too,
+// and these have to be answered as well; a refusal holds none.
 enum class StopReason { end_turn, tool_use, max_tokens, refusal, other };
 
 struct ModelReply {
   std::vector<Block> blocks;  // text, thinking, redacted_thinking, complete tool_use; never a half one
   StopReason stop = StopReason::end_turn;
-  std::string stop_text;      // the API's own word, for "other"
+  std::string stop_text;  // the API's own word: "pause_turn"
   Usage usage;
 };
 

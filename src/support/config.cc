@@ -153,7 +153,8 @@ const std::vector<ConfigKey>& config_keys() {
       number_key("max_concurrent_background", 5, 1, 10000, "background commands that run at a time"),
       number_key("max_output_chars", 65536, 1024, 16777216, "bytes of output kept in memory for a running task"),
       number_key("max_output_file_bytes", 67108864, 131072, kNoMax, "size of one output file"),
-      number_key("max_session_output_bytes", 1073741824, 0, kNoMax, "size of all output files of a session; 0: no limit"),
+      number_key("max_session_output_bytes", 1073741824, 0, kNoMax,
+                 "size of all output files of a session; 0: no limit"),
       number_key("min_free_bytes", 536870912, 0, kNoMax, "free space that output files leave on the disk; 0: none"),
       number_key("output_keep_days", 7, 0, 36500, "age at which old output files go; 0: at the session's end"),
       number_key("stop_grace_ms", 2000, 0, 60000, "between SIGTERM and SIGKILL"),
@@ -197,10 +198,10 @@ class ConfigLoader {
   std::variant<LoadedConfig, std::string> load(const ConfigSources& sources) {
     const bool named = !sources.user_file.empty();
     const std::string user_file = named ? sources.user_file : config_home() + "/config.toml";
-    const bool good = apply_file(user_file, !named, false) &&
-                      (sources.project_folder.empty() ||
-                       apply_file(sources.project_folder + "/.errand/config.toml", true, true)) &&
-                      apply_environment(sources) && apply_flags(sources);
+    const bool good =
+        apply_file(user_file, !named, false) &&
+        (sources.project_folder.empty() || apply_file(sources.project_folder + "/.errand/config.toml", true, true)) &&
+        apply_environment(sources) && apply_flags(sources);
     if (!good) return error_;
     return std::move(loaded_);
   }
@@ -226,8 +227,8 @@ class ConfigLoader {
       const std::string written = other ? other->text : text_of(value);
       const ConfigKey* key = find_key(entry.key);
       if (key == nullptr) {
-        return fail(fmt::format("{}: unknown key {} with the value {}; the keys are {}", origin, quoted(entry.key), written,
-                                known_keys()));
+        return fail(fmt::format("{}: unknown key {} with the value {}; the keys are {}", origin, quoted(entry.key),
+                                written, known_keys()));
       }
       if (other != nullptr || !is_allowed(*key, value)) return fail(refusal(origin, *key, written));
       if (is_project && !key->project_may_set) {
@@ -301,6 +302,8 @@ class ConfigLoader {
   std::string error_;
 };
 
-std::variant<LoadedConfig, std::string> load_config(const ConfigSources& sources) { return ConfigLoader().load(sources); }
+std::variant<LoadedConfig, std::string> load_config(const ConfigSources& sources) {
+  return ConfigLoader().load(sources);
+}
 
 }  // namespace errand

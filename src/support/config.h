@@ -60,8 +60,8 @@ class Config {
 };
 
 struct ConfigSources {
-  std::string user_file;           // empty: config_home() + "/config.toml", which may be missing
-  std::string project_folder;      // empty: no project's file; else its .errand/config.toml, which may be missing
+  std::string user_file;       // empty: config_home() + "/config.toml", which may be missing
+  std::string project_folder;  // empty: no project's file; else its .errand/config.toml, which may be missing
   // Name and value as typed, the name as in the table: {"model", "anthropic:x"}.
   std::vector<std::pair<std::string, std::string>> flags;
   // Replaces the process's environment in tests.

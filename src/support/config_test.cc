@@ -66,11 +66,21 @@ class ConfigTest : public testing::Test {
 
 TEST_F(ConfigTest, DefaultsAreTheContractsTable) {
   const Config config = load().config;
-  const std::map<std::string, std::int64_t> numbers = {
-      {"max_concurrent_background", 5}, {"max_output_chars", 65536},  {"max_output_file_bytes", 67108864},
-      {"max_session_output_bytes", 1073741824}, {"min_free_bytes", 536870912}, {"output_keep_days", 7},
-      {"stop_grace_ms", 2000},  {"output_drain_ms", 100}, {"max_survivor_tasks", 20}, {"max_concurrent_subagents", 5},
-      {"workflow_concurrency", 5}, {"start_window_ms", 300}, {"max_steps", 200}, {"first_event_ms", 600000}, {"max_tokens", 0}};
+  const std::map<std::string, std::int64_t> numbers = {{"max_concurrent_background", 5},
+                                                       {"max_output_chars", 65536},
+                                                       {"max_output_file_bytes", 67108864},
+                                                       {"max_session_output_bytes", 1073741824},
+                                                       {"min_free_bytes", 536870912},
+                                                       {"output_keep_days", 7},
+                                                       {"stop_grace_ms", 2000},
+                                                       {"output_drain_ms", 100},
+                                                       {"max_survivor_tasks", 20},
+                                                       {"max_concurrent_subagents", 5},
+                                                       {"workflow_concurrency", 5},
+                                                       {"start_window_ms", 300},
+                                                       {"max_steps", 200},
+                                                       {"first_event_ms", 600000},
+                                                       {"max_tokens", 0}};
   for (const auto& [name, value] : numbers) {
     EXPECT_EQ(config.number(name), value) << name;
     EXPECT_TRUE(config.is_default(name)) << name;
@@ -86,17 +96,22 @@ TEST_F(ConfigTest, DefaultsAreTheContractsTable) {
 
 TEST_F(ConfigTest, EveryLimitIsExactAtBothEnds) {
   const std::map<std::string, std::pair<std::int64_t, std::int64_t>> ranges = {
-      {"max_concurrent_background", {1, 10000}}, {"max_output_chars", {1024, 16777216}}, {"stop_grace_ms", {0, 60000}},
-      {"output_drain_ms", {0, 5000}}, {"max_concurrent_subagents", {1, 64}}, {"workflow_concurrency", {1, 64}},
-      {"start_window_ms", {0, 5000}}, {"max_steps", {1, 10000}}};
+      {"max_concurrent_background", {1, 10000}},
+      {"max_output_chars", {1024, 16777216}},
+      {"stop_grace_ms", {0, 60000}},
+      {"output_drain_ms", {0, 5000}},
+      {"max_concurrent_subagents", {1, 64}},
+      {"workflow_concurrency", {1, 64}},
+      {"start_window_ms", {0, 5000}},
+      {"max_steps", {1, 10000}}};
   for (const auto& [name, range] : ranges) {
     for (const std::int64_t good : {range.first, range.second}) {
       EXPECT_EQ(error_of(name + " = " + std::to_string(good)), "(none)") << name;
     }
     for (const std::int64_t bad : {range.first - 1, range.second + 1}) {
       EXPECT_EQ(error_of("\n" + name + " = " + std::to_string(bad)),
-                user_ + ":2: " + name + ": " + std::to_string(bad) + " is not allowed; allowed: " +
-                    std::to_string(range.first) + ".." + std::to_string(range.second));
+                user_ + ":2: " + name + ": " + std::to_string(bad) +
+                    " is not allowed; allowed: " + std::to_string(range.first) + ".." + std::to_string(range.second));
     }
   }
   EXPECT_EQ(error_of("max_output_file_bytes = 131071"),
@@ -129,13 +144,16 @@ TEST_F(ConfigTest, ListsAddUpSoThatNoDenyIsLost) {
   sources_.flags = {{"deny", "bash(e)"}, {"deny", "bash(f)"}};
   const LoadedConfig loaded = load();
   EXPECT_THAT(loaded.config.list("deny"), ElementsAre("bash(a*)", "bash(b, c)", "bash(d)", "bash(e)", "bash(f)"));
-  EXPECT_THAT(loaded.config.entry("deny").origins, ElementsAre(user_ + ":1", "ERRAND_DENY", "ERRAND_DENY", "--deny", "--deny"));
+  EXPECT_THAT(loaded.config.entry("deny").origins,
+              ElementsAre(user_ + ":1", "ERRAND_DENY", "ERRAND_DENY", "--deny", "--deny"));
   EXPECT_THAT(loaded.config.list("allow"), ElementsAre("bash(git status*)", "edit(src/**)", "bash(ls)"));
 }
 
 TEST_F(ConfigTest, UnknownKeysAreRefused) {
-  EXPECT_THAT(error_of("max_steps = 3\nmax_stepps = 4\n"),
-              StartsWith(user_ + ":2: unknown key \"max_stepps\" with the value 4; the keys are model, permission_mode, allow, "));
+  EXPECT_THAT(
+      error_of("max_steps = 3\nmax_stepps = 4\n"),
+      StartsWith(user_ +
+                 ":2: unknown key \"max_stepps\" with the value 4; the keys are model, permission_mode, allow, "));
   EXPECT_THAT(error_of("[engine]\nmax_steps = 3\n"), StartsWith(user_ + ":1: unknown key \"engine\" with the value "));
   write(user_, "");
   sources_.flags = {{"nonsense", "1"}};
@@ -147,13 +165,18 @@ TEST_F(ConfigTest, WrongTypesAreRefused) {
   EXPECT_EQ(error_of("max_steps = 1.5"), user_ + ":1: max_steps: 1.5 is not allowed; allowed: 1..10000");
   EXPECT_EQ(error_of("max_steps = [1]"), user_ + ":1: max_steps: [ 1 ] is not allowed; allowed: 1..10000");
   EXPECT_EQ(error_of("pass_keys = 1"), user_ + ":1: pass_keys: 1 is not allowed; allowed: true, false");
-  EXPECT_EQ(error_of("allow = \"bash\""), user_ + ":1: allow: \"bash\" is not allowed; allowed: a list of strings that are not empty");
-  EXPECT_EQ(error_of("deny = ['']"), user_ + ":1: deny: [\"\"] is not allowed; allowed: a list of strings that are not empty");
+  EXPECT_EQ(error_of("allow = \"bash\""),
+            user_ + ":1: allow: \"bash\" is not allowed; allowed: a list of strings that are not empty");
+  EXPECT_EQ(error_of("deny = ['']"),
+            user_ + ":1: deny: [\"\"] is not allowed; allowed: a list of strings that are not empty");
   EXPECT_EQ(error_of("shell = 'zsh'"), user_ + ":1: shell: \"zsh\" is not allowed; allowed: an absolute path");
-  EXPECT_EQ(error_of("model = 'gpt'"),
-            user_ + ":1: model: \"gpt\" is not allowed; allowed: \"anthropic:NAME\", \"openai:NAME\", \"scripted:FILE\"");
-  EXPECT_EQ(error_of("permission_mode = 'yolo'"),
-            user_ + ":1: permission_mode: \"yolo\" is not allowed; allowed: \"default\", \"accept-edits\", \"plan\", \"bypass\"");
+  EXPECT_EQ(
+      error_of("model = 'gpt'"),
+      user_ + ":1: model: \"gpt\" is not allowed; allowed: \"anthropic:NAME\", \"openai:NAME\", \"scripted:FILE\"");
+  EXPECT_EQ(
+      error_of("permission_mode = 'yolo'"),
+      user_ +
+          ":1: permission_mode: \"yolo\" is not allowed; allowed: \"default\", \"accept-edits\", \"plan\", \"bypass\"");
   EXPECT_THAT(error_of("max_steps = 99999999999999999999"), StartsWith(user_ + ": line 1, column "));
 }
 
@@ -174,13 +197,15 @@ TEST_F(ConfigTest, WrongVariablesAndFlagsAreNamed) {
   EXPECT_EQ(error(), "ERRAND_DENY: \"[1]\" is not allowed; allowed: a list of strings that are not empty");
   environment_.clear();
   sources_.flags = {{"permission_mode", "all"}};
-  EXPECT_EQ(error(), "--permission-mode: \"all\" is not allowed; allowed: \"default\", \"accept-edits\", \"plan\", \"bypass\"");
+  EXPECT_EQ(error(),
+            "--permission-mode: \"all\" is not allowed; allowed: \"default\", \"accept-edits\", \"plan\", \"bypass\"");
 }
 
 TEST_F(ConfigTest, AProjectsFileCannotWidenPermissionsOrNamePrograms) {
-  write(project_,
-        "allow = ['bash(*)']\npermission_mode = 'bypass'\nshell = '/tmp/evil'\nmodel = 'anthropic:x'\npass_keys = true\n"
-        "deny = ['bash(rm*)']\nmax_steps = 7\n");
+  write(
+      project_,
+      "allow = ['bash(*)']\npermission_mode = 'bypass'\nshell = '/tmp/evil'\nmodel = 'anthropic:x'\npass_keys = true\n"
+      "deny = ['bash(rm*)']\nmax_steps = 7\n");
   const LoadedConfig loaded = load();
   EXPECT_TRUE(loaded.config.list("allow").empty());
   EXPECT_EQ(loaded.config.text("permission_mode"), "default");
@@ -190,7 +215,8 @@ TEST_F(ConfigTest, AProjectsFileCannotWidenPermissionsOrNamePrograms) {
   EXPECT_THAT(loaded.config.list("deny"), ElementsAre("bash(rm*)"));
   EXPECT_EQ(loaded.config.number("max_steps"), 7);
   ASSERT_EQ(loaded.warnings.size(), 5u);
-  EXPECT_THAT(loaded.warnings[1], StartsWith(project_ + ":2: permission_mode is ignored: a project's file cannot widen "));
+  EXPECT_THAT(loaded.warnings[1],
+              StartsWith(project_ + ":2: permission_mode is ignored: a project's file cannot widen "));
   write(project_, "allow = 3\n");
   EXPECT_THAT(error(), StartsWith(project_ + ":1: allow: 3 is not allowed"));
 }

@@ -36,13 +36,14 @@ std::string to_iso8601(std::int64_t ms) {
 
 std::optional<std::int64_t> from_iso8601(std::string_view text) {
   using namespace std::chrono;
-  if (text.size() < 20 || text.back() != 'Z' || text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' ||
-      text[16] != ':') {
+  if (text.size() < 20 || text.back() != 'Z' || text[4] != '-' || text[7] != '-' || text[10] != 'T' ||
+      text[13] != ':' || text[16] != ':') {
     return std::nullopt;
   }
   int y = 0, mon = 0, d = 0, h = 0, min = 0, s = 0, fraction = 0;
-  if (!read_digits(text.substr(0, 4), y) || !read_digits(text.substr(5, 2), mon) || !read_digits(text.substr(8, 2), d) ||
-      !read_digits(text.substr(11, 2), h) || !read_digits(text.substr(14, 2), min) || !read_digits(text.substr(17, 2), s)) {
+  if (!read_digits(text.substr(0, 4), y) || !read_digits(text.substr(5, 2), mon) ||
+      !read_digits(text.substr(8, 2), d) || !read_digits(text.substr(11, 2), h) ||
+      !read_digits(text.substr(14, 2), min) || !read_digits(text.substr(17, 2), s)) {
     return std::nullopt;
   }
   if (text.size() > 20) {

@@ -44,12 +44,18 @@ class Expectation {
   std::string text() const {
     if (in_string_) return "control character or bad escape in a string";
     switch (want_) {
-      case Want::value: return "expected a value";
-      case Want::value_or_end: return "expected a value or ']'";
-      case Want::key_or_end: return "expected a string or '}'";
-      case Want::key: return "expected a string";
-      case Want::colon: return "expected ':'";
-      case Want::comma: break;
+      case Want::value:
+        return "expected a value";
+      case Want::value_or_end:
+        return "expected a value or ']'";
+      case Want::key_or_end:
+        return "expected a string or '}'";
+      case Want::key:
+        return "expected a string";
+      case Want::colon:
+        return "expected ':'";
+      case Want::comma:
+        break;
     }
     if (open_.empty()) return "expected the end of the text";
     return open_.back() == '{' ? "expected ',' or '}'" : "expected ',' or ']'";
@@ -60,15 +66,28 @@ class Expectation {
 
   std::size_t step(std::string_view prefix, std::size_t i) {
     switch (prefix[i]) {
-      case ' ': case '\t': case '\r': case '\n': break;
-      case '{': open_.push_back('{'), want_ = Want::key_or_end; break;
-      case '[': open_.push_back('['), want_ = Want::value_or_end; break;
-      case '}': case ']':
+      case ' ':
+      case '\t':
+      case '\r':
+      case '\n':
+        break;
+      case '{':
+        open_.push_back('{'), want_ = Want::key_or_end;
+        break;
+      case '[':
+        open_.push_back('['), want_ = Want::value_or_end;
+        break;
+      case '}':
+      case ']':
         if (!open_.empty()) open_.pop_back();
         want_ = Want::comma;
         break;
-      case ',': want_ = !open_.empty() && open_.back() == '{' ? Want::key : Want::value; break;
-      case ':': want_ = Want::value; break;
+      case ',':
+        want_ = !open_.empty() && open_.back() == '{' ? Want::key : Want::value;
+        break;
+      case ':':
+        want_ = Want::value;
+        break;
       case '"':
         for (++i; i < prefix.size() && prefix[i] != '"'; ++i) {
           if (prefix[i] == '\\') ++i;
@@ -94,9 +113,91 @@ class Expectation {
   bool in_string_ = false;
 };
 
+// Walks a text that is known to be valid JSON; keeps no values, only offsets.
+class Locator {
+ public:
+  explicit Locator(std::string_view text) : text_(text) {}
+
+  std::size_t find(std::string_view pointer) {
+    skip_space();
+    while (!pointer.empty()) {
+      pointer.remove_prefix(1);
+      const std::string_view part = pointer.substr(0, pointer.find('/'));
+      pointer.remove_prefix(part.size());
+      const std::size_t here = at_;
+      if (!enter(unescape(part))) return here;
+    }
+    return at_;
+  }
+
+ private:
+  static std::string unescape(std::string_view part) {
+    std::string plain;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const bool escaped = part[i] == '~' && i + 1 < part.size();
+      plain += escaped ? (part[++i] == '0' ? '~' : '/') : part[i];
+    }
+    return plain;
+  }
+
+  void skip_space() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
+
+  void skip_string() {
+    for (++at_; text_[at_] != '"'; ++at_) at_ += text_[at_] == '\\' ? 1 : 0;
+    ++at_;
+  }
+
+  void skip_value() {
+    int depth = 0;
+    do {
+      const char c = text_[at_];
+      if (c == '"') {
+        skip_string();
+        continue;
+      }
+      depth += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+      ++at_;
+      if (depth == 0 && c != '}' && c != ']') {  // a number or a literal
+        at_ = std::min(text_.find_first_of(" \t\r\n,]}", at_), text_.size());
+      }
+    } while (depth > 0);
+  }
+
+  // To the member or item; of a key that stands twice, the last, which is the one that the parser keeps.
+  bool enter(const std::string& part) {
+    const bool is_object = text_[at_] == '{';
+    if (!is_object && text_[at_] != '[') return false;
+    ++at_;
+    std::size_t found = std::string_view::npos;
+    for (std::size_t index = 0;; ++index) {
+      skip_space();
+      if (text_[at_] == '}' || text_[at_] == ']') break;
+      std::string name = std::to_string(index);
+      if (is_object) {
+        const std::size_t begin = at_;
+        skip_string();
+        name = json::value_to<std::string>(json::parse(text_.substr(begin, at_ - begin)));
+        skip_space();
+        ++at_;  // the colon
+        skip_space();
+      }
+      if (name == part) found = at_;
+      skip_value();
+      skip_space();
+      if (text_[at_] == ',') ++at_;
+    }
+    if (found != std::string_view::npos) at_ = found;
+    return found != std::string_view::npos;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+};
+
 std::string reason_text(const json::error_code& code, std::string_view text, std::size_t offset) {
   if (code == json::error::incomplete) {
-    return text.find_first_not_of(" \t\r\n") == std::string_view::npos ? "the text is empty" : "the text ends too early";
+    return text.find_first_not_of(" \t\r\n") == std::string_view::npos ? "the text is empty"
+                                                                       : "the text ends too early";
   }
   if (code == json::error::too_deep) return "nested more than " + std::to_string(kMaxDepth) + " deep";
   if (code == json::error::extra_data) return "expected the end of the text";
@@ -124,6 +225,11 @@ std::optional<json::value> parse_json(std::string_view text, std::string& error)
   return parser.release();
 }
 
+int json_line(std::string_view text, std::string_view pointer) {
+  const std::size_t offset = Locator(text).find(pointer);
+  return static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n')) + 1;
+}
+
 std::string to_text(const json::value& value) { return json::serialize(value); }
 
 std::optional<std::string> get_string(const json::object& object, std::string_view key) {
@@ -139,7 +245,8 @@ std::optional<std::int64_t> get_int(const json::object& object, std::string_view
   // Models write 5.0 where an integer is asked for, and JSON Schema takes it for one.
   if (value->is_double()) {
     const double number = value->get_double();
-    if (std::trunc(number) == number && std::abs(number) <= 9007199254740992.0) return static_cast<std::int64_t>(number);
+    if (std::trunc(number) == number && std::abs(number) <= 9007199254740992.0)
+      return static_cast<std::int64_t>(number);
   }
   return std::nullopt;
 }

@@ -12,8 +12,13 @@ namespace errand {
 
 namespace json = boost::json;
 
-// Depth limit 256. Nothing, and "line 3, column 7: expected ','" in `error`, when the text is no JSON or no valid UTF-8.
+// Depth limit 256. Nothing, and "line 3, column 7: expected ','" in `error`, when the text is no JSON or no valid
+// UTF-8.
 std::optional<json::value> parse_json(std::string_view text, std::string& error);
+
+// The line on which the value at `pointer` begins ("/turns/2/tools/0/name", RFC 6901), in a text that parse_json()
+// took; of a path that leads nowhere, the line of the last part that exists. For errors about the meaning of a value.
+int json_line(std::string_view text, std::string_view pointer);
 
 // One line, no trailing newline; strings must be valid UTF-8.
 std::string to_text(const json::value& value);

@@ -51,9 +51,28 @@ TEST(Json, DepthLimitIs256) {
   EXPECT_NE(error_of(std::string(1'000'000, '[')).find("nested more than 256 deep"), std::string::npos);
 }
 
+TEST(Json, LinesOfValues) {
+  const std::string_view text =
+      "\n{ \"a\":\n [1,\n  {\"b/c\": \"x\\\"y]\",\n\"d\":\n\n{}, \"d\"\n:\n[ [], null,\n\n-1e5] }]\n,\"e\":\ntrue}";
+  std::string error;
+  ASSERT_TRUE(parse_json(text, error)) << error;
+  EXPECT_EQ(json_line(text, ""), 2);
+  EXPECT_EQ(json_line(text, "/a"), 3);
+  EXPECT_EQ(json_line(text, "/a/0"), 3);
+  EXPECT_EQ(json_line(text, "/a/1"), 4);
+  EXPECT_EQ(json_line(text, "/a/1/b~1c"), 4);
+  EXPECT_EQ(json_line(text, "/a/1/d"), 9);  // the last of two
+  EXPECT_EQ(json_line(text, "/a/1/d/1"), 9);
+  EXPECT_EQ(json_line(text, "/a/1/d/2"), 11);
+  EXPECT_EQ(json_line(text, "/a/1/none/x"), 4);
+  EXPECT_EQ(json_line(text, "/e"), 13);
+  EXPECT_EQ(json_line(text, "/e/x"), 13);
+}
+
 TEST(Json, Getters) {
   std::string error;
-  const auto value = parse_json(R"({"s":"x","i":7,"d":5.0,"f":5.5,"b":true,"o":{},"a":[],"u":18446744073709551615})", error);
+  const auto value =
+      parse_json(R"({"s":"x","i":7,"d":5.0,"f":5.5,"b":true,"o":{},"a":[],"u":18446744073709551615})", error);
   ASSERT_TRUE(value) << error;
   const json::object& object = value->as_object();
   EXPECT_EQ(get_string(object, "s"), "x");

@@ -30,11 +30,16 @@ std::atomic<Log*> current{nullptr};
 
 spdlog::level::level_enum convert(Level level) {
   switch (level) {
-    case Level::trace: return spdlog::level::trace;
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warn: return spdlog::level::warn;
-    case Level::error: break;
+    case Level::trace:
+      return spdlog::level::trace;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warn:
+      return spdlog::level::warn;
+    case Level::error:
+      break;
   }
   return spdlog::level::err;
 }
@@ -58,7 +63,8 @@ std::string open(const std::string& state_home) {
   if (name != "1") {
     level = spdlog::level::from_str(name);
     if (level == spdlog::level::off) {
-      return fmt::format("ERRAND_LOG: \"{}\" is not allowed; allowed: trace, debug, info, warn, error, 1", clean_utf8(name));
+      return fmt::format("ERRAND_LOG: \"{}\" is not allowed; allowed: trace, debug, info, warn, error, 1",
+                         clean_utf8(name));
     }
   }
   if (std::string error = make_private_folder(state_home); !error.empty()) return error;

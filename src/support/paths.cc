@@ -53,12 +53,13 @@ bool is_lead_or_ascii(char c) { return (static_cast<unsigned char>(c) & 0xC0) !=
 bool odd_code_point(std::string_view code_point) {
   if (code_point.size() == 2) return code_point[0] == '\xC2' && code_point[1] <= '\xA0';  // C1 controls, no-break space
   if (code_point.size() != 3) return false;
-  for (const std::string_view odd : {"\xE1\x9A\x80", "\xE2\x81\x9F", "\xE2\x81\xA0", "\xE3\x80\x80", "\xEF\xBB\xBF",
-                                     "\xEF\xBF\xBD"}) {
+  for (const std::string_view odd :
+       {"\xE1\x9A\x80", "\xE2\x81\x9F", "\xE2\x81\xA0", "\xE3\x80\x80", "\xEF\xBB\xBF", "\xEF\xBF\xBD"}) {
     if (code_point == odd) return true;
   }
   // U+2000..U+200F and U+2028..U+202F
-  return code_point.substr(0, 2) == "\xE2\x80" && (code_point[2] <= '\x8F' || (code_point[2] >= '\xA8' && code_point[2] <= '\xAF'));
+  return code_point.substr(0, 2) == "\xE2\x80" &&
+         (code_point[2] <= '\x8F' || (code_point[2] >= '\xA8' && code_point[2] <= '\xAF'));
 }
 
 }  // namespace

@@ -39,7 +39,11 @@ TEST(EncodeFolder, SlashesSpacesAndOddCharacters) {
   EXPECT_EQ(encode_folder("/home/u/a'b\"c$d;e\n"), "home-u-a_b_c_d_e_");
   EXPECT_EQ(encode_folder("/srv/v1.2_x-y"), "srv-v1.2_x-y");
   EXPECT_EQ(encode_folder("/home/ü/项目"), "home-ü-项目");
-  EXPECT_EQ(encode_folder("/a\xC2\xA0" "b\xE3\x80\x80" "c\xE2\x80\xAE" "d"), "a_b_c_d");
+  EXPECT_EQ(encode_folder("/a\xC2\xA0"
+                          "b\xE3\x80\x80"
+                          "c\xE2\x80\xAE"
+                          "d"),
+            "a_b_c_d");
   EXPECT_EQ(encode_folder("/bad\xff"), "bad_");
   EXPECT_EQ(encode_folder("/"), "_");
 }
@@ -111,12 +115,14 @@ TEST(Iso8601, RoundTrip) {
   EXPECT_EQ(to_iso8601(0), "1970-01-01T00:00:00.000Z");
   EXPECT_EQ(to_iso8601(1769860800123), "2026-01-31T12:00:00.123Z");
   EXPECT_EQ(to_iso8601(-1), "1969-12-31T23:59:59.999Z");
-  for (const std::int64_t ms : {0LL, 1769860800123LL, 951782399999LL, -62135596800000LL}) EXPECT_EQ(from_iso8601(to_iso8601(ms)), ms);
+  for (const std::int64_t ms : {0LL, 1769860800123LL, 951782399999LL, -62135596800000LL})
+    EXPECT_EQ(from_iso8601(to_iso8601(ms)), ms);
   EXPECT_EQ(from_iso8601("2026-01-31T12:00:00Z"), 1769860800000);
   EXPECT_EQ(from_iso8601("2026-01-31T12:00:00.5Z"), 1769860800500);
   EXPECT_EQ(from_iso8601("2026-01-31T12:00:00.123456789Z"), 1769860800123);
-  for (const char* bad : {"", "2026-01-31", "2026-02-30T12:00:00.000Z", "2026-01-31T24:00:00.000Z", "2026-01-31T12:00:00.Z",
-                          "2026-01-31T12:00:00.000", "2026-01-31 12:00:00.000Z", "+026-01-31T12:00:00.000Z"}) {
+  for (const char* bad :
+       {"", "2026-01-31", "2026-02-30T12:00:00.000Z", "2026-01-31T24:00:00.000Z", "2026-01-31T12:00:00.Z",
+        "2026-01-31T12:00:00.000", "2026-01-31 12:00:00.000Z", "+026-01-31T12:00:00.000Z"}) {
     EXPECT_EQ(from_iso8601(bad), std::nullopt) << bad;
   }
 }

@@ -41,7 +41,8 @@ std::variant<std::vector<TomlEntry>, std::string> parse_toml(std::string_view te
     // The key's own place: a value may begin some lines below it.
     entries.push_back({std::string(key.str()), static_cast<int>(key.source().begin.line), convert(node)});
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const TomlEntry& a, const TomlEntry& b) { return a.line < b.line; });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const TomlEntry& a, const TomlEntry& b) { return a.line < b.line; });
   return entries;
 }
 
