@@ -35,7 +35,7 @@ struct AssistantContentUpdated {
 struct AssistantContentReset {
   std::string message_id;
 };
-// The assistant message is complete, as it was recorded.
+// The assistant message is complete, as it was recorded. One without blocks came to nothing and was not recorded.
 struct AssistantMessageEnded {
   Message message;
 };
@@ -66,7 +66,8 @@ struct QueueChange {
 struct SessionIdChange {
   std::string session_id;
 };
-// The turn was aborted; queued user messages come back to be edited.
+// The user aborted; queued user messages come back to be edited, a `!cmd` with its `!`. Sent at once; when the turn has
+// unwound, LoadingChange follows.
 struct TurnAborted {
   std::vector<std::string> returned;
 };
@@ -90,11 +91,10 @@ struct BangOutput {
   std::string text;
 };
 
-using HostEvent =
-    std::variant<UserMessageAdded, AssistantMessageAdded, AssistantContentUpdated, AssistantContentReset,
-                 AssistantMessageEnded, ToolBlockUpdated, NotificationMessageAdded, NoticeAdded, TasksChange,
-                 LoadingChange, QueueChange, SessionIdChange, TurnAborted, Idle, PermissionAsked, PermissionWithdrawn,
-                 UserNotificationsPending, BangOutput>;
+using HostEvent = std::variant<UserMessageAdded, AssistantMessageAdded, AssistantContentUpdated, AssistantContentReset,
+                               AssistantMessageEnded, ToolBlockUpdated, NotificationMessageAdded, NoticeAdded,
+                               TasksChange, LoadingChange, QueueChange, SessionIdChange, TurnAborted, Idle,
+                               PermissionAsked, PermissionWithdrawn, UserNotificationsPending, BangOutput>;
 
 // Many writers, one reader. The descriptor is readable while anything is queued.
 class Queue {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/events.h"
@@ -23,7 +24,7 @@ struct SessionOptions {
   EngineConfig engine;         // its output_folder is set by the session
   PermissionMode permission_mode = PermissionMode::default_mode;
   std::vector<std::string> allow, deny;
-  bool can_ask = true;         // false: what would ask is denied (no terminal)
+  bool can_ask = true;  // false: what would ask is denied (no terminal)
   int start_window_ms = 300;
   int max_steps = 200;
   int max_tokens = 0;
@@ -32,6 +33,9 @@ struct SessionOptions {
 };
 
 enum class Answer { once, always, no };
+
+// Two lines: how to configure a model.
+std::string_view no_model_text();
 
 class Session {
  public:
@@ -63,6 +67,8 @@ class Session {
   bool idle() const;
   // True while a task runs whose end would start a turn, or, with `by_hand`, any task runs.
   bool waits_for_tasks(bool by_hand) const;
+  // idle() and not waits_for_tasks(), as one observation: nothing can start a turn any more.
+  bool finished(bool by_hand) const;
 
   // Ends the turn, every task, and closes the file.
   CloseReport close();

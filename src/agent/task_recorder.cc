@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/task_recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "conversation/limits.h"
+#include "conversation/notice.h"
+
+namespace errand {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kThrottle{100};
+
+thread_local bool launching_by_hand = false;
+
+}  // namespace
+
+TaskRecorder::ByHand::ByHand() { launching_by_hand = true; }
+TaskRecorder::ByHand::~ByHand() { launching_by_hand = false; }
+
+TaskRecorder::TaskRecorder(Journal& journal, event::Queue& events, HandOver hand_over)
+    : journal_(journal), events_(events), hand_over_(std::move(hand_over)) {}
+
+TaskRecorder::~TaskRecorder() { finish(); }
+
+void TaskRecorder::begin(Engine& engine) {
+  engine_ = &engine;
+  thread_ = std::thread([this] { run(); });
+}
+
+void TaskRecorder::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool TaskRecorder::has_open_tasks(bool by_hand_too) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(open_.begin(), open_.end(), [&](const auto& task) { return by_hand_too || !task.second; });
+}
+
+void TaskRecorder::on_task_started(const TaskSnapshot& task) {
+  const bool by_hand = launching_by_hand;
+  {
+    const std::lock_guard lock(mutex_);
+    open_[task->id] = by_hand;
+  }
+  journal_.task_start(*task, by_hand);
+  events_.push(event::TasksChange{});
+}
+
+void TaskRecorder::on_task_ended(const TaskSnapshot& task) {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(task);
+  }
+  changed_.notify_all();
+}
+
+void TaskRecorder::on_task_changed(const TaskSnapshot&) {
+  {
+    const std::lock_guard lock(mutex_);
+    list_changed_ = true;
+  }
+  changed_.notify_all();
+}
+
+void TaskRecorder::run() {
+  auto next_change = Clock::now();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (!ended_.empty()) {
+      const TaskSnapshot task = std::move(ended_.front());
+      ended_.pop_front();
+      lock.unlock();
+      record_end(task);
+      lock.lock();
+    } else if (finished_) {
+      return;
+    } else if (list_changed_ && Clock::now() >= next_change) {
+      list_changed_ = false;
+      next_change = Clock::now() + kThrottle;
+      events_.push(event::TasksChange{});
+    } else if (list_changed_) {
+      changed_.wait_until(lock, next_change);
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+void TaskRecorder::record_end(const TaskSnapshot& task) {
+  bool by_hand = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = open_.find(task->id); it != open_.end()) by_hand = it->second;
+  }
+  std::string tail;
+  if (task->status == TaskStatus::failed) {
+    if (const auto output = engine_->tail(task->id, kNoticeTailLines)) tail = output->text;
+  }
+  auto notice = make_notice(*task, tail);
+  journal_.task_end(*task, notice);
+  hand_over_(std::move(notice), by_hand);
+  {
+    const std::lock_guard lock(mutex_);
+    open_.erase(task->id);
+  }
+  events_.push(event::TasksChange{});
+}
+
+}  // namespace errand

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The road from the engine to the conversation: a task's start and end become records in the session file, and its end
+// a notice.
+//
+// A start is recorded on the launching thread, before any process exists: a crash right after it cannot lose the task.
+// Ends come on the supervisor thread, which must not wait for a disk; a thread of this class's own writes them (synced)
+// and only then hands the notice on, so that nothing is ever delivered that a crash could forget.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "agent/events.h"
+#include "agent/journal.h"
+#include "conversation/message.h"
+#include "errand/engine.h"
+
+namespace errand {
+
+class TaskRecorder : public EngineListener {
+ public:
+  // Takes the notice of an ended task over; nothing for a task that was stopped. On the recorder's thread. When it
+  // returns, the task no longer counts as open.
+  using HandOver = std::function<void(std::optional<TaskNotificationBlock> notice, bool by_hand)>;
+
+  TaskRecorder(Journal& journal, event::Queue& events, HandOver hand_over);
+  ~TaskRecorder() override;
+
+  // Until this is called ends are kept, not recorded. The engine must live until finish().
+  void begin(Engine& engine);
+  // Records what has come, then ends the thread. Nothing is recorded afterwards.
+  void finish();
+
+  // While it lives, what this thread launches is the user's own.
+  class ByHand {
+   public:
+    ByHand();
+    ~ByHand();
+    ByHand(const ByHand&) = delete;
+    ByHand& operator=(const ByHand&) = delete;
+  };
+
+  // Tasks whose end has not been handed over yet; a task that has just ended still counts.
+  bool has_open_tasks(bool by_hand_too) const;
+
+  void on_task_started(const TaskSnapshot& task) override;
+  void on_task_ended(const TaskSnapshot& task) override;
+  void on_task_changed(const TaskSnapshot& task) override;
+
+ private:
+  void run();
+  void record_end(const TaskSnapshot& task);
+
+  Journal& journal_;
+  event::Queue& events_;
+  const HandOver hand_over_;
+  Engine* engine_ = nullptr;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, bool, std::less<>> open_;  // id -> by hand
+  std::deque<TaskSnapshot> ended_;
+  bool list_changed_ = false;  // a TasksChange that the throttle holds back
+  bool finished_ = false;
+  std::thread thread_;
+};
+
+}  // namespace errand
