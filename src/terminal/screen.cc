@@ -206,7 +206,9 @@ void Screen::draw_block(std::string& to) {
     });
     if (column == 0 && row > line_row) to += " \r";
   }
-  to += move(extent.rows - 1 - extent.cursor_row, 'A') + '\r' + move(extent.cursor_column, 'C');
+  // Mostly the cursor stands there already: at the end of the last line.
+  const bool at_end = block_.cursor_line + 1 == block_.lines.size() && block_.cursor_byte == block_.lines.back().size();
+  if (!at_end) to += move(extent.rows - 1 - extent.cursor_row, 'A') + '\r' + move(extent.cursor_column, 'C');
   drawn_ = block_;
 }
 

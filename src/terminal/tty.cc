@@ -134,7 +134,6 @@ void Tty::leave_raw() {
 }
 
 void Tty::enter_raw() {
-  if (raw_) return;
   termios modes = saved_;
   modes.c_iflag &= static_cast<tcflag_t>(~(BRKINT | ICRNL | INLCR | IGNCR | INPCK | ISTRIP | IXON));
   modes.c_oflag &= static_cast<tcflag_t>(~OPOST);
@@ -151,8 +150,6 @@ void Tty::enter_raw() {
 namespace {
 
 std::atomic<int> signal_sink{-1};
-constexpr std::array piped_signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT, SIGQUIT};
-std::array<struct sigaction, piped_signals.size()> actions_before{};
 
 void on_signal(int signal) {
   const int saved_errno = errno;
@@ -166,26 +163,30 @@ void on_signal(int signal) {
 
 }  // namespace
 
-SignalPipe::SignalPipe() {
+SignalPipe::SignalPipe(For purpose) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0) {
     read_.reset(ends[0]);
     write_.reset(ends[1]);
   }
   signal_sink = write_.get();
-  for (std::size_t i = 0; i < piped_signals.size(); ++i) {
+  std::vector<int> signals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  if (purpose == For::terminal) signals.insert(signals.end(), {SIGWINCH, SIGCONT});
+  for (const int signal : signals) {
+    Before before{signal, {}};
+    ::sigaction(signal, nullptr, &before.action);
+    // nohup and a shell's `errand &` set some to be ignored, and mean it.
+    if (before.action.sa_handler == SIG_IGN && signal != SIGTERM) continue;
     struct sigaction action{};
     action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART;
-    ::sigaction(piped_signals[i], nullptr, &actions_before[i]);
-    // nohup and `cmd &` of a shell without job control set these to be ignored, and mean it.
-    if (actions_before[i].sa_handler != SIG_IGN || piped_signals[i] == SIGTERM)
-      ::sigaction(piped_signals[i], &action, nullptr);
+    ::sigaction(signal, &action, nullptr);
+    before_.push_back(before);
   }
 }
 
 SignalPipe::~SignalPipe() {
-  for (std::size_t i = 0; i < piped_signals.size(); ++i) ::sigaction(piped_signals[i], &actions_before[i], nullptr);
+  for (const Before& before : before_) ::sigaction(before.signal, &before.action, nullptr);
   signal_sink = -1;
 }
 

@@ -7,9 +7,11 @@
 
 #include <termios.h>
 
+#include <csignal>
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 
@@ -50,11 +52,15 @@ class Tty {
   bool raw_ = false;
 };
 
-// SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT and SIGQUIT arrive as bytes on a pipe while one of these lives; at most
-// one at a time. Handlers, not a blocked mask: a mask would be inherited by whatever is started meanwhile.
+// Signals arrive as bytes on a pipe while one of these lives; at most one at a time. Handlers, not a blocked mask: a
+// mask would be inherited by whatever is started meanwhile.
 class SignalPipe {
  public:
-  SignalPipe();
+  enum class For {
+    ending,    // SIGINT, SIGTERM, SIGHUP, SIGQUIT
+    terminal,  // these, SIGWINCH and SIGCONT
+  };
+  explicit SignalPipe(For purpose);
   ~SignalPipe();
   SignalPipe(const SignalPipe&) = delete;
   SignalPipe& operator=(const SignalPipe&) = delete;
@@ -63,6 +69,11 @@ class SignalPipe {
   int next();
 
  private:
+  struct Before {
+    int signal;
+    struct sigaction action;
+  };
+  std::vector<Before> before_;
   UniqueFd read_, write_;
 };
 

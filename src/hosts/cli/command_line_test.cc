@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace errand::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+std::variant<Request, UsageError> parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "errand");
+  return parse_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+Request good(std::vector<const char*> arguments) {
+  auto parsed = parse(std::move(arguments));
+  EXPECT_TRUE(std::holds_alternative<Request>(parsed));
+  return std::holds_alternative<Request>(parsed) ? std::get<Request>(parsed) : Request{};
+}
+std::string wrong(std::vector<const char*> arguments) {
+  auto parsed = parse(std::move(arguments));
+  return std::holds_alternative<UsageError>(parsed) ? std::get<UsageError>(parsed).text : "(accepted)";
+}
+
+TEST(CommandLineTest, NothingIsTheRepl) { EXPECT_EQ(good({}).what, Request::What::repl); }
+
+TEST(CommandLineTest, OptionsBecomeFlagsOfTheConfiguration) {
+  const Request request = good({"--model", "scripted:a.json", "--permission-mode=plan", "--config", "c.toml"});
+  EXPECT_THAT(request.flags, ElementsAre(Pair("model", "scripted:a.json"), Pair("permission_mode", "plan")));
+  EXPECT_EQ(request.config_file, "c.toml");
+}
+
+TEST(CommandLineTest, Demo) { EXPECT_EQ(good({"demo"}).what, Request::What::demo); }
+
+TEST(CommandLineTest, VersionAndHelpAreTexts) {
+  EXPECT_EQ(good({"--version"}).text, std::string("errand ") + version + "\n");
+  EXPECT_THAT(good({"--help"}).text, HasSubstr("--permission-mode"));
+}
+
+TEST(CommandLineTest, WhatIsNotOfferedIsRefused) {
+  EXPECT_EQ(wrong({"-p", "hello"}), "-p: unknown option (see errand --help)");
+  EXPECT_EQ(wrong({"--frob"}), "--frob: unknown option (see errand --help)");
+  EXPECT_EQ(wrong({"mcp"}), "mcp: unknown command (see errand --help)");
+  EXPECT_EQ(wrong({"demo", "more"}), "more: unknown command (see errand --help)");
+  EXPECT_THAT(wrong({"--model"}), HasSubstr("--model: "));
+}
+
+}  // namespace
+}  // namespace errand::cli

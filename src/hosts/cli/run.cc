@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "cli/command_line.h"
+#include "cli/settings.h"
+#include "demo/demo.h"
+#include "model/factory.h"
+#include "repl/repl.h"
+#include "support/config.h"
+#include "support/log.h"
+#include "support/paths.h"
+
+namespace errand::cli {
+namespace {
+
+constexpr int wrong_usage = 2;
+
+int fail(int code, const std::string& what) {
+  std::fprintf(stderr, "errand: %s\n", what.c_str());
+  return code;
+}
+
+std::string model_text(const Model& model) {
+  return "model " + model.name() + (model.is_script() ? " (a script, not a model)" : "");
+}
+
+int run_repl_here(const Request& request) {
+  std::error_code error;
+  const std::string folder = std::filesystem::current_path(error).string();
+  if (error) return fail(1, "cannot find the current folder: " + error.message());
+
+  ConfigSources sources;
+  sources.project_folder = folder;
+  sources.flags = request.flags;
+  if (request.config_file) {
+    if (::access(request.config_file->c_str(), R_OK) != 0)
+      return fail(wrong_usage, "--config: cannot open \"" + *request.config_file + "\": " + std::strerror(errno));
+    sources.user_file = *request.config_file;
+  }
+  auto loaded = load_config(sources);
+  if (const auto* wrong = std::get_if<std::string>(&loaded)) return fail(wrong_usage, *wrong);
+  const LoadedConfig& configuration = std::get<LoadedConfig>(loaded);
+  const Config& config = configuration.config;
+  for (const std::string& warning : configuration.warnings) std::fprintf(stderr, "errand: %s\n", warning.c_str());
+  if (const std::string why = log::open(state_home()); !why.empty()) std::fprintf(stderr, "errand: %s\n", why.c_str());
+
+  repl::ReplOptions options;
+  options.session = session_options(config, folder);
+  const std::string wanted = config.text("model").empty() ? default_model() : config.text("model");
+  if (!wanted.empty()) {
+    ModelOptions settings;
+    settings.first_event_ms = config.number("first_event_ms");
+    auto made = make_model(wanted, settings);
+    if (const auto* why = std::get_if<std::string>(&made)) return fail(wrong_usage, *why);
+    options.model = std::move(std::get<std::unique_ptr<Model>>(made));
+  }
+  options.banner.push_back("errand " + std::string(version) + " - " +
+                           (options.model ? model_text(*options.model) + " - " : "") + folder);
+  if (!options.model) {
+    options.banner.push_back(
+        "No model is configured: start with --model anthropic:NAME and ANTHROPIC_API_KEY set, or put");
+    options.banner.push_back("model = \"anthropic:NAME\" into " + config_home() +
+                             "/config.toml. !cmd, !cmd & and /bg work without (/help).");
+  }
+  return repl::run_repl(std::move(options));
+}
+
+}  // namespace
+
+int run(int count, const char* const* arguments) {
+  // A reader that goes away is an error of the write, not the end of us before the tasks are ended.
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto parsed = parse_command_line(count, arguments);
+  if (const auto* wrong = std::get_if<UsageError>(&parsed)) return fail(wrong_usage, wrong->text);
+  const Request& request = std::get<Request>(parsed);
+  switch (request.what) {
+    case Request::What::text:
+      std::fputs(request.text.c_str(), stdout);
+      return std::fflush(stdout) == 0 ? 0 : fail(1, std::string("cannot write: ") + std::strerror(errno));
+    case Request::What::demo:
+      return demo::run_demo(version);
+    case Request::What::repl:
+      break;
+  }
+  return run_repl_here(request);
+}
+
+}  // namespace errand::cli
