@@ -79,8 +79,7 @@ Bare start_bare(const std::string& shell, const std::string& command) {
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   const char* argv[] = {shell.c_str(), "-c", command.c_str(), nullptr};
   Bare bare;
-  const int error =
-      posix_spawn(&bare.pid, shell.c_str(), &actions, &attributes, const_cast<char**>(argv), environ);
+  const int error = posix_spawn(&bare.pid, shell.c_str(), &actions, &attributes, const_cast<char**>(argv), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   close(pipe_ends[1]);

@@ -50,9 +50,7 @@ double bare_time(const std::string& command) {
   return now_us() - begin;
 }
 
-std::string rate_text(double bytes, double us) {
-  return std::to_string(static_cast<long>(bytes / us)) + " MB/s";
-}
+std::string rate_text(double bytes, double us) { return std::to_string(static_cast<long>(bytes / us)) + " MB/s"; }
 
 bool same_bytes(const std::string& a, const std::string& b) {
   std::ifstream x(a, std::ios::binary), y(b, std::ios::binary);
@@ -110,7 +108,8 @@ void flood(const std::string& folder) {
     const double begin = now_us();
     const TaskSnapshot task = wait_end(engine, start(engine, command));
     const double own = now_us() - begin;
-    if (task->output_bytes != 1'000'000'000) give_up("the flood was not counted: " + std::to_string(task->output_bytes));
+    if (task->output_bytes != 1'000'000'000)
+      give_up("the flood was not counted: " + std::to_string(task->output_bytes));
     fs::remove(task->output_file);
     if (i == 0) continue;
     bares.push_back(bare);

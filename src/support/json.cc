@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/utf8.h"
@@ -205,6 +206,19 @@ std::string reason_text(const json::error_code& code, std::string_view text, std
   return code.message();
 }
 
+// Boost.JSON 1.81 reads 1e400 as infinity and 0e333333333 as 0 times infinity, and would write words for them that are
+// no JSON. The nearest number takes their place.
+void make_finite(json::value& value) {
+  if (double* number = value.if_double()) {
+    if (std::isnan(*number)) *number = 0;
+    *number = std::clamp(*number, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
+  } else if (json::array* array = value.if_array()) {
+    for (json::value& item : *array) make_finite(item);
+  } else if (json::object* object = value.if_object()) {
+    for (auto& member : *object) make_finite(member.value());
+  }
+}
+
 }  // namespace
 
 std::optional<json::value> parse_json(std::string_view text, std::string& error) {
@@ -222,7 +236,9 @@ std::optional<json::value> parse_json(std::string_view text, std::string& error)
     error = position_text(text, used) + reason_text(code, text, used);
     return std::nullopt;
   }
-  return parser.release();
+  json::value value = parser.release();
+  make_finite(value);
+  return value;
 }
 
 int json_line(std::string_view text, std::string_view pointer) {

@@ -20,6 +20,15 @@ TEST(Json, RoundTripKeepsOrder) {
   EXPECT_EQ(to_text(value->at("a")), "\"é\\n\"");
 }
 
+TEST(Json, NumbersOutOfRangeStayNumbersWhenWritten) {
+  std::string error;
+  for (const char* text : {"[1e400]", "[-1e400]", "[0e333333333]", "{\"a\": {\"b\": [33330e333333333]}}"}) {
+    const auto value = parse_json(text, error);
+    ASSERT_TRUE(value) << text << ": " << error;
+    EXPECT_TRUE(parse_json(to_text(*value), error)) << to_text(*value) << ": " << error;
+  }
+}
+
 TEST(Json, ErrorsNameLineAndColumn) {
   EXPECT_EQ(error_of(""), "line 1, column 1: the text is empty");
   EXPECT_EQ(error_of(" \n"), "line 2, column 1: the text is empty");

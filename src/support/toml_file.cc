@@ -2,6 +2,17 @@
 #include "support/toml_file.h"
 
 #define TOML_EXCEPTIONS 0
+#include <toml++/impl/forward_declarations.h>
+// toml++ 3.3 promises the compiler that is_non_ascii_horizontal_whitespace() never sees most of what it does see: a
+// letter like U+00E8 outside a string was undefined behaviour. There, what is promised not to happen answers "no". And
+// it asserts (or promises, by build type) what its own error messages then treat as possible: "[=".
+#undef TOML_ASSERT_ASSUME
+#define TOML_ASSERT_ASSUME(expr) static_assert(true)
+#pragma push_macro("TOML_UNREACHABLE")
+#undef TOML_UNREACHABLE
+#define TOML_UNREACHABLE return false
+#include <toml++/impl/unicode.h>
+#pragma pop_macro("TOML_UNREACHABLE")
 #include <toml++/toml.h>
 
 #include <algorithm>
