@@ -13,14 +13,14 @@
 namespace errand {
 
 struct EngineConfig {
-  int max_concurrent_background = 5;                        // RUNNING shell tasks; 1..10000
-  std::size_t max_output_chars = 65536;                     // retained bytes of a running task; 1024..16777216
-  std::uint64_t max_output_file_bytes = 67108864;           // 131072..
-  std::uint64_t max_session_output_bytes = 1073741824;      // 0 = none
-  std::uint64_t min_free_bytes = 536870912;                 // 0 = none
-  std::chrono::milliseconds stop_grace{2000};               // 0..60000
-  std::chrono::milliseconds output_drain{100};              // 0..5000
-  int max_survivor_tasks = 20;                              // 0 = no limit
+  int max_concurrent_background = 5;                    // RUNNING shell tasks; 1..10000
+  std::size_t max_output_chars = 65536;                 // retained bytes of a running task; 1024..16777216
+  std::uint64_t max_output_file_bytes = 67108864;       // 131072..
+  std::uint64_t max_session_output_bytes = 1073741824;  // 0 = none
+  std::uint64_t min_free_bytes = 536870912;             // 0 = none
+  std::chrono::milliseconds stop_grace{2000};           // 0..60000
+  std::chrono::milliseconds output_drain{100};          // 0..5000
+  int max_survivor_tasks = 20;                          // 0 = no limit
 
   // Private folder for the output files, made (0700) at the first launch; empty: no files are written.
   std::string output_folder;

@@ -15,8 +15,8 @@ namespace errand {
 struct Notification {
   std::string task_id;
   TaskStatus status = TaskStatus::completed;
-  std::string message;             // ending_text() of the task
-  std::int64_t timestamp_ms = 0;   // wall clock
+  std::string message;            // ending_text() of the task
+  std::int64_t timestamp_ms = 0;  // wall clock
 };
 
 // Safe from any thread.
@@ -30,6 +30,12 @@ class NotificationQueue {
   void set_listener(std::function<void()> listener);
 
  private:
+  // push() in two steps, for the task table: it appends under its own lock, so that the state and its notification
+  // are seen together, and announces outside of it, so that the listener may ask the engine.
+  friend class TaskTable;
+  void append(Notification notification);
+  void announce();
+
   mutable std::mutex mutex_;
   std::vector<Notification> pending_;
   std::function<void()> listener_;

@@ -59,17 +59,17 @@ struct TaskRecord {
   std::optional<int> signal;         // only when a signal that nobody here sent ended the shell
   std::optional<std::string> error;  // only when no status could be had; a non-zero exit is no error
 
-  std::int64_t started_at_ms = 0;                 // wall clock, ms since the epoch
-  std::optional<std::int64_t> finished_at_ms;     // wall clock
-  std::int64_t duration_ms = 0;                   // monotonic: so far, or in all
-  std::uint64_t output_bytes = 0;                 // everything that the task's processes printed
-  std::uint64_t output_unwritten_bytes = 0;       // of these, what is not in the file
-  bool output_truncated = false;                  // the retained tail is not the whole
-  std::uint64_t output_bytes_after_end = 0;       // printed by survivors after the task had ended
-  std::optional<std::int64_t> last_output_at_ms;  // wall clock
-  std::optional<std::int64_t> last_output_age_ms; // monotonic: how long ago, at the time of the snapshot
-  std::string output_file;                        // absolute path; empty when there is no folder for it
-  std::optional<std::string> output_error;        // why the file is incomplete, e.g. "write: No space left on device"
+  std::int64_t started_at_ms = 0;                  // wall clock, ms since the epoch
+  std::optional<std::int64_t> finished_at_ms;      // wall clock
+  std::int64_t duration_ms = 0;                    // monotonic: so far, or in all
+  std::uint64_t output_bytes = 0;                  // everything that the task's processes printed
+  std::uint64_t output_unwritten_bytes = 0;        // of these, what is not in the file
+  bool output_truncated = false;                   // the retained tail is not the whole
+  std::uint64_t output_bytes_after_end = 0;        // printed by survivors after the task had ended
+  std::optional<std::int64_t> last_output_at_ms;   // wall clock
+  std::optional<std::int64_t> last_output_age_ms;  // monotonic: how long ago, at the time of the snapshot
+  std::string output_file;                         // absolute path; empty when there is no folder for it
+  std::optional<std::string> output_error;         // why the file is incomplete, e.g. "write: No space left on device"
 
   std::vector<ProcessInfo> processes;  // live, and after the end while any survive
 };
@@ -83,7 +83,8 @@ using TaskSnapshot = std::shared_ptr<const TaskRecord>;
 // A running task gives "running".
 std::string ending_text(const TaskRecord& task);
 
-// "4711 node server.js :3000, 4712 sleep 9, ..." with at most `most` entries, then "... and N more".
-std::string processes_text(const std::vector<ProcessInfo>& processes, std::size_t most = 10, std::string_view separator = ", ");
+// "4711 node server.js :3000, 4712 sleep 9" with at most `most` entries, then the separator and "and N more".
+std::string processes_text(const std::vector<ProcessInfo>& processes, std::size_t most = 10,
+                           std::string_view separator = ", ");
 
 }  // namespace errand

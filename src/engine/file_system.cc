@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/file_system.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace errand {
+namespace {
+
+class RealFileSystem : public FileSystem {
+ public:
+  int create(const std::string& path) override {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd >= 0 ? fd : -errno;
+  }
+  long write(int fd, std::string_view bytes) override {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    return written >= 0 ? written : -errno;
+  }
+  long links(int fd) override {
+    struct stat status{};
+    return ::fstat(fd, &status) == 0 ? static_cast<long>(status.st_nlink) : -errno;
+  }
+  int rename(const std::string& from, const std::string& to) override {
+    return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : -errno;
+  }
+  int remove(const std::string& path) override { return ::unlink(path.c_str()) == 0 ? 0 : -errno; }
+};
+
+}  // namespace
+
+FileSystem& real_file_system() {
+  static RealFileSystem* const system = new RealFileSystem;  // never destroyed: a hung write may outlive main()
+  return *system;
+}
+
+int make_private_folder(const std::string& path) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && (errno != EROFS || end == std::string::npos))
+      return -errno;
+    if (end == std::string::npos) break;
+  }
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) return -errno;
+  if (!S_ISDIR(status.st_mode)) return -ENOTDIR;
+  if ((status.st_mode & 077) != 0 && ::chmod(path.c_str(), 0700) != 0) return -errno;
+  return 0;
+}
+
+}  // namespace errand

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/file_writer.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <system_error>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include "base/clock.h"
+#include "engine/signal_block.h"
+
+namespace errand {
+
+// Shared with the threads, which may outlive the writer while a write hangs.
+struct FileWriter::State {
+  struct Job {
+    std::uint64_t serial = 0;
+    std::shared_ptr<Output> output;
+  };
+  struct Worker {
+    bool alive = false;
+    std::int64_t busy_since_ms = 0;  // 0: idle
+    std::shared_ptr<Output> at;      // what it works on
+  };
+
+  Mutex mutex;
+  CondVar changed;
+  Progress progress GUARDED_BY(mutex);
+  std::deque<Job> queue GUARDED_BY(mutex);
+  std::unordered_set<Output*> queued GUARDED_BY(mutex);  // in the queue
+  std::unordered_set<Output*> taken GUARDED_BY(mutex);   // a thread works on it; a new job for it waits for that
+  std::array<Worker, kMaxThreads> workers GUARDED_BY(mutex);
+  bool stopping GUARDED_BY(mutex) = false;
+
+  // A worker hangs when neither it nor its file got on for long.
+  static bool stuck(const Worker& worker, std::int64_t now_ms) {
+    if (!worker.alive || worker.busy_since_ms == 0) return false;
+    return now_ms - std::max(worker.busy_since_ms, worker.at->file()->last_progress_ms()) >= kStuckMs;
+  }
+  bool take(Job& job) REQUIRES(mutex) {
+    for (auto it = queue.begin(); it != queue.end(); ++it) {
+      if (taken.contains(it->output.get())) continue;
+      job = std::move(*it);
+      queue.erase(it);
+      queued.erase(job.output.get());
+      taken.insert(job.output.get());
+      return true;
+    }
+    return false;
+  }
+};
+
+FileWriter::FileWriter(Progress progress) : state_(std::make_shared<State>()) {
+  const MutexLock lock(state_->mutex);
+  state_->progress = std::move(progress);
+}
+
+FileWriter::~FileWriter() { stop(0); }
+
+void FileWriter::enqueue(std::uint64_t serial, std::shared_ptr<Output> output) {
+  bool first = false;
+  {
+    const MutexLock lock(state_->mutex);
+    if (state_->stopping) return;
+    if (!state_->queued.insert(output.get()).second) return;
+    state_->queue.push_back({serial, std::move(output)});
+    first = std::none_of(state_->workers.begin(), state_->workers.end(), [](const auto& w) { return w.alive; });
+  }
+  if (first) start_thread();
+  state_->changed.notify_one();
+}
+
+std::int64_t FileWriter::look_after(std::int64_t now_ms) {
+  {
+    const MutexLock lock(state_->mutex);
+    const auto& workers = state_->workers;
+    if (std::none_of(workers.begin(), workers.end(), [](const auto& w) { return w.busy_since_ms != 0; }) &&
+        state_->queue.empty()) {
+      return 0;
+    }
+    const bool all_hang =
+        std::all_of(workers.begin(), workers.end(), [&](const auto& w) { return !w.alive || State::stuck(w, now_ms); });
+    if (!all_hang || state_->queue.empty() || state_->stopping) return now_ms + kStuckMs / 4;
+  }
+  start_thread();
+  return now_ms + kStuckMs / 4;
+}
+
+void FileWriter::start_thread() {
+  const MutexLock lock(state_->mutex);
+  for (int i = 0; i < kMaxThreads; ++i) {
+    State::Worker& worker = state_->workers[static_cast<std::size_t>(i)];
+    if (worker.alive) continue;
+    // No thread to be had: the next look tries again; until then the buffers hold what there is.
+    try {
+      const SignalBlock blocked;
+      std::thread([state = state_, i] { run(state, i); }).detach();
+      worker.alive = true;
+    } catch (const std::system_error&) {
+    }
+    return;
+  }
+}
+
+void FileWriter::run(const std::shared_ptr<State>& state, int index) {
+  ::pthread_setname_np(::pthread_self(), "errand-writer");
+  const auto self = static_cast<std::size_t>(index);
+  for (;;) {
+    State::Job job;
+    {
+      const MutexLock lock(state->mutex);
+      while (!state->take(job)) {
+        // Another thread that is not stuck does the work: the one that took over is not needed any longer.
+        const std::int64_t now = monotonic_ms();
+        bool other = false;
+        for (std::size_t i = 0; i < self; ++i) {
+          other = other || (state->workers[i].alive && !State::stuck(state->workers[i], now));
+        }
+        if (state->stopping || other) {
+          state->workers[self] = {};
+          state->changed.notify_all();
+          return;
+        }
+        state->changed.wait(state->mutex);
+      }
+      state->workers[self].busy_since_ms = monotonic_ms();
+      state->workers[self].at = job.output;
+    }
+    const bool more = job.output->file()->work();
+    Progress progress;
+    {
+      const MutexLock lock(state->mutex);
+      state->workers[self].busy_since_ms = 0;
+      state->workers[self].at = nullptr;
+      state->taken.erase(job.output.get());
+      if (more && state->queued.insert(job.output.get()).second) state->queue.push_back(job);
+      // A job that came for this file meanwhile was passed over by the others.
+      if (!state->queue.empty()) state->changed.notify_one();
+      progress = state->progress;
+    }
+    if (progress) progress(job.serial);
+  }
+}
+
+void FileWriter::stop(std::int64_t wait_ms) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
+  const MutexLock lock(state_->mutex);
+  state_->stopping = true;
+  state_->changed.notify_all();
+  const auto alive = [this]() NO_THREAD_SAFETY_ANALYSIS {
+    return std::any_of(state_->workers.begin(), state_->workers.end(), [](const auto& w) { return w.alive; });
+  };
+  while (alive() && state_->changed.wait_until(state_->mutex, deadline) == std::cv_status::no_timeout) {
+  }
+  state_->progress = nullptr;
+}
+
+}  // namespace errand

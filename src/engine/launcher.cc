@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/launcher.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "keeper/protocol.h"
+
+namespace errand {
+namespace {
+
+// Read before main(): a host that raises its own limit later does not raise its tasks'.
+const std::uint64_t kNofileAtStart = [] {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<std::uint64_t>(limit.rlim_cur) : 0;
+}();
+
+void add(std::string& strings, std::string_view text) {
+  strings += text;
+  strings += '\0';
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, const StartSpec& spec) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return StartError{"pipe", "", errno};
+  UniqueFd read_end(ends[0]);
+  const UniqueFd write_end(ends[1]);
+  // The read end only: a shell must find an ordinary, blocking pipe.
+  if (::fcntl(read_end.get(), F_SETFL, O_NONBLOCK) != 0) return StartError{"fcntl", "", errno};
+
+  std::string strings;
+  add(strings, spec.cwd);
+  add(strings, spec.shell);
+  add(strings, spec.shell.substr(spec.shell.rfind('/') + 1));
+  add(strings, "-c");
+  add(strings, spec.command);
+  for (const std::string& entry : spec.environment) add(strings, entry);
+  const UniqueFd memory(::memfd_create("errand-start", MFD_CLOEXEC));
+  if (!memory || !write_all(memory.get(), strings)) return StartError{"memfd", "", errno};
+
+  keeper::StartRequest request;
+  request.strings_size = static_cast<std::uint32_t>(strings.size());
+  request.argc = 3;
+  request.envc = static_cast<std::uint32_t>(spec.environment.size());
+  request.grace_ms = static_cast<std::uint32_t>(spec.grace.count());
+  request.nofile_soft = kNofileAtStart;
+  const int fds[] = {memory.get(), write_end.get()};
+
+  auto taken = zygotes.take();
+  for (int attempt = 0;; ++attempt) {
+    if (auto* error = std::get_if<StartError>(&taken)) return std::move(*error);
+    KeeperChannel& keeper = std::get<KeeperChannel>(taken);
+    const int error = send_packet(keeper.channel.get(), &request, sizeof request, fds, 2);
+    if (error == 0) return StartedProcess{std::move(keeper), std::move(read_end)};
+    // A spare that was killed while it waited has started nothing.
+    if (attempt > 0 || (error != EPIPE && error != ECONNRESET)) return StartError{"fork", "", error};
+    taken = zygotes.fork_one();
+  }
+}
+
+}  // namespace errand

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/output_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/clock.h"
+#include "engine/task_text.h"
+
+namespace errand {
+namespace {
+
+constexpr std::size_t kPiece = 64 * 1024;  // a write call; small, so that a slow disk's progress can be seen
+
+}  // namespace
+
+OutputFile::OutputFile(FileSystem& system, std::string path, std::uint64_t max_bytes)
+    : system_(system), head_limit_(max_bytes - kRing - kMarkerSpace), path_(std::move(path)) {}
+
+void OutputFile::create() {
+  const int fd = system_.create(path());
+  const MutexLock lock(mutex_);
+  if (fd >= 0) {
+    fd_.reset(fd);
+  } else {
+    fail("open", fd);
+  }
+}
+
+void OutputFile::refuse(std::string_view call, int error) {
+  const MutexLock lock(mutex_);
+  fail(call, error);
+}
+
+OutputFile::Appended OutputFile::append(std::string_view bytes, std::size_t chunk) {
+  const MutexLock lock(mutex_);
+  if (!stopped_) {
+    const std::uint64_t room = head_limit_ - accepted_;
+    const std::string_view head =
+        bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(room, bytes.size())));
+    if (pending_.empty()) last_progress_ms_ = monotonic_ms();  // what is taken now has not been waiting before
+    pending_.append(head);
+    accepted_ += head.size();
+    bytes.remove_prefix(head.size());
+    if (accepted_ == head_limit_) stopped_ = true;
+  }
+  if (!bytes.empty()) leave_out(bytes);
+  return {pending_.size() + chunk <= kBuffer, !pending_.empty()};
+}
+
+void OutputFile::leave_out(std::string_view bytes) {
+  left_out_ += bytes.size();
+  ring_.append(bytes);
+}
+
+void OutputFile::fail(std::string_view call, long error) {
+  if (!error_) error_ = std::string(call) + ": " + errno_text(static_cast<int>(-error));
+  stopped_ = true;
+}
+
+void OutputFile::give_up_on_writer() {
+  const MutexLock lock(mutex_);
+  if (pending_.empty()) return;
+  stopped_ = true;
+  leave_out(pending_);
+  accepted_ -= pending_.size();
+  pending_ = {};
+}
+
+void OutputFile::finish() {
+  const MutexLock lock(mutex_);
+  finished_ = true;
+}
+
+void OutputFile::rename(std::string path) {
+  const MutexLock lock(mutex_);
+  rename_to_ = std::move(path);
+}
+
+bool OutputFile::has_work() const { return rename_to_.has_value() || !pending_.empty() || (finished_ && !closed_); }
+
+bool OutputFile::settled() const {
+  const MutexLock lock(mutex_);
+  // Closing a file that nothing was left out of is work, but changes nothing in it.
+  return !in_flight_ && !rename_to_ && pending_.empty() && (!finished_ || closed_ || left_out_ == 0);
+}
+
+std::int64_t OutputFile::last_progress_ms() const {
+  const MutexLock lock(mutex_);
+  return last_progress_ms_;
+}
+
+bool OutputFile::work() {
+  std::string batch;
+  std::optional<std::string> rename_to;
+  {
+    const MutexLock lock(mutex_);
+    if (!has_work()) return false;
+    in_flight_ = rename_to_ || !pending_.empty() || left_out_ > 0;
+    if (rename_to_) {
+      rename_to = std::exchange(rename_to_, std::nullopt);
+    } else {
+      batch = std::exchange(pending_, {});
+    }
+  }
+  if (rename_to) {
+    rename_now(*rename_to);
+  } else if (!batch.empty()) {
+    write_batch(std::move(batch));
+  } else {
+    write_end();
+  }
+  const MutexLock lock(mutex_);
+  in_flight_ = false;
+  return has_work();
+}
+
+std::size_t OutputFile::write_all(int fd, std::string_view bytes, long& error) {
+  std::size_t done = 0;
+  error = 0;
+  while (done < bytes.size()) {
+    const long written = system_.write(fd, bytes.substr(done, kPiece));
+    if (written == -EINTR) continue;
+    if (written <= 0) {
+      error = written < 0 ? written : -EIO;
+      break;
+    }
+    done += static_cast<std::size_t>(written);
+    const MutexLock lock(mutex_);
+    last_progress_ms_ = monotonic_ms();
+  }
+  return done;
+}
+
+void OutputFile::write_batch(std::string batch) {
+  int fd = -1;
+  {
+    const MutexLock lock(mutex_);
+    fd = fd_.get();  // closed by nobody but write_end(), on this thread
+  }
+  long error = -EBADF;
+  const std::size_t written = fd >= 0 ? write_all(fd, batch, error) : 0;
+  const bool removed = fd >= 0 && error == 0 && system_.links(fd) == 0;
+  const MutexLock lock(mutex_);
+  if (written > 0) ends_with_newline_ = batch[written - 1] == '\n';
+  if (error == 0 && !removed) return;
+  if (removed) {
+    if (!error_) error_ = "write: file removed";
+    stopped_ = true;
+  } else {
+    fail("write", error);
+  }
+  // The bytes that wait came after those that could not be written: the ring gets them in this order.
+  leave_out(std::string_view(batch).substr(written));
+  leave_out(pending_);
+  pending_ = {};
+}
+
+void OutputFile::write_end() {
+  UniqueFd fd;
+  std::string end;
+  std::size_t marker = 0;  // bytes of `end` that are no output
+  {
+    const MutexLock lock(mutex_);
+    fd = std::move(fd_);
+    if (left_out_ > ring_.size()) {
+      if (!ends_with_newline_) end += '\n';
+      end += "[errand: " + std::to_string(left_out_ - ring_.size()) + " bytes left out here]\n";
+    }
+    marker = end.size();
+    end += ring_.contents();
+    ring_.clear();
+  }
+  std::size_t written = 0;
+  long error = 0;
+  if (fd && !end.empty()) written = write_all(fd.get(), end, error);
+  fd.reset();
+  const MutexLock lock(mutex_);
+  closed_ = true;
+  if (error != 0) fail("write", error);
+  if (written > marker) left_out_ -= written - marker;
+}
+
+void OutputFile::rename_now(const std::string& to) {
+  const std::string from = path();
+  const int result = system_.rename(from, to);
+  const MutexLock lock(mutex_);
+  if (result == 0) {
+    path_ = to;
+  } else if (!error_) {
+    error_ = "rename: " + errno_text(-result);
+  }
+}
+
+std::string OutputFile::path() const {
+  const MutexLock lock(mutex_);
+  return path_;
+}
+
+std::uint64_t OutputFile::unwritten_bytes() const {
+  const MutexLock lock(mutex_);
+  return left_out_;
+}
+
+std::optional<std::string> OutputFile::error() const {
+  const MutexLock lock(mutex_);
+  return error_;
+}
+
+void OutputFile::remove() {
+  std::string path;
+  {
+    const MutexLock lock(mutex_);
+    path = path_;
+  }
+  system_.remove(path);
+}
+
+}  // namespace errand

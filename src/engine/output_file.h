@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// A task's output file: a bounded buffer between the reader loop, which must never wait for a disk, and a writer
+// thread, which may.
+//
+// The file only ever grows. It takes the head of the output up to its cap; from then on (or after a write error, or
+// when the disk hangs) nothing more is written until the output has ended; then one line that counts what was left out
+// and the last 64 KiB are appended, once. The raw bytes are written as they came.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/thread_annotations.h"
+#include "engine/byte_ring.h"
+#include "engine/file_system.h"
+
+namespace errand {
+
+class OutputFile {
+ public:
+  static constexpr std::size_t kBuffer = 256 * 1024;  // bytes waiting for the writer
+  static constexpr std::size_t kRing = 64 * 1024;     // the raw end that is kept once the head is full
+  static constexpr std::size_t kMarkerSpace = 128;    // reserved for the marker line
+
+  OutputFile(FileSystem& system, std::string path, std::uint64_t max_bytes);
+
+  // Makes the file. A failure is recorded and leaves a file that takes nothing.
+  void create() EXCLUDES(mutex_);
+
+  // The same outcome when there is no folder for it: `call` failed with `error` (-errno).
+  void refuse(std::string_view call, int error) EXCLUDES(mutex_);
+
+  // --- the reader loop's side ---
+  struct Appended {
+    bool room = true;   // for another chunk; else read no more until the writer got on
+    bool work = false;  // the writer has something to do
+  };
+  Appended append(std::string_view bytes, std::size_t chunk) EXCLUDES(mutex_);
+  // The writer makes no progress: nothing waits for it any longer. No-op when it has none to make.
+  void give_up_on_writer() EXCLUDES(mutex_);
+  // The output has ended: the end of a cut file is due.
+  void finish() EXCLUDES(mutex_);
+  // Renames the file, by the writer.
+  void rename(std::string path) EXCLUDES(mutex_);
+  // True when the file holds what it is going to hold of what came so far.
+  bool settled() const EXCLUDES(mutex_);
+  std::int64_t last_progress_ms() const EXCLUDES(mutex_);
+
+  // --- the writer's side: one thread at a time ---
+  // One piece of work. True when more is left.
+  bool work() EXCLUDES(mutex_);
+
+  // --- any thread ---
+  std::string path() const EXCLUDES(mutex_);
+  std::uint64_t unwritten_bytes() const EXCLUDES(mutex_);
+  std::optional<std::string> error() const EXCLUDES(mutex_);
+  // Renames the file now, on the calling thread.
+  void rename_now(const std::string& to) EXCLUDES(mutex_);
+  // Removes the file by its name.
+  void remove() EXCLUDES(mutex_);
+
+ private:
+  bool has_work() const REQUIRES(mutex_);
+  void leave_out(std::string_view bytes) REQUIRES(mutex_);
+  void fail(std::string_view call, long error) REQUIRES(mutex_);
+  // Writes all of it, in pieces. The bytes written; `error` is -errno or 0.
+  std::size_t write_all(int fd, std::string_view bytes, long& error) EXCLUDES(mutex_);
+  void write_batch(std::string batch) EXCLUDES(mutex_);
+  void write_end() EXCLUDES(mutex_);
+
+  FileSystem& system_;
+  const std::uint64_t head_limit_;
+
+  mutable Mutex mutex_;
+  std::string path_ GUARDED_BY(mutex_);
+  std::optional<std::string> rename_to_ GUARDED_BY(mutex_);
+  UniqueFd fd_ GUARDED_BY(mutex_);
+  std::string pending_ GUARDED_BY(mutex_);
+  bool in_flight_ GUARDED_BY(mutex_) = false;      // a writer is between taking work and accounting for it
+  std::uint64_t accepted_ GUARDED_BY(mutex_) = 0;  // bytes of the head, written or waiting
+  std::uint64_t left_out_ GUARDED_BY(mutex_) = 0;
+  bool stopped_ GUARDED_BY(mutex_) = false;  // nothing more goes into the head
+  ByteRing ring_ GUARDED_BY(mutex_){kRing};
+  bool finished_ GUARDED_BY(mutex_) = false;
+  bool closed_ GUARDED_BY(mutex_) = false;
+  bool ends_with_newline_ GUARDED_BY(mutex_) = true;
+  std::int64_t last_progress_ms_ GUARDED_BY(mutex_) = 0;
+  std::optional<std::string> error_ GUARDED_BY(mutex_);
+};
+
+}  // namespace errand

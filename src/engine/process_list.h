@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads /proc: what a task still has running. Pids are looked at, never signalled from here without a second check.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "errand/engine.h"
+#include "errand/task.h"
+
+namespace errand {
+
+// The living descendants of `root` (a keeper; itself left out), by pid, with their commands and listening TCP ports.
+// Zombies and processes that are past their exit are no longer alive.
+std::vector<ProcessInfo> living_descendants(pid_t root);
+
+// Why a stop could not end it: "not permitted", "uninterruptible", else "still running".
+std::string why_left(pid_t pid);
+
+// Kills (SIGKILL) every process whose environment holds one of the tokens as ERRAND_TASK_TOKEN. For each token the
+// number that was found alive. One pass: a process that forks meanwhile may need another.
+std::vector<int> kill_by_token(const std::vector<std::string>& tokens);
+
+}  // namespace errand

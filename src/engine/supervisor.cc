@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/supervisor.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/clock.h"
+#include "engine/process_list.h"
+#include "engine/signal_block.h"
+#include "engine/task_text.h"
+
+namespace errand {
+namespace {
+
+constexpr std::size_t kChunk = 64 * 1024;  // a read: no task gets more in one round of the loop
+constexpr std::int64_t kSpareIdleMs = 20;
+constexpr std::int64_t kSettleMs = 20;  // for what is dying when the output has ended
+constexpr std::int64_t kFlushMs = 100;  // an end waits so long for its file; a disk that hangs delays it no longer
+constexpr std::int64_t kKeeperPatienceMs = 2500;
+constexpr std::int64_t kSweepPauseMs = 10;
+constexpr int kMaxSweeps = 300;
+
+// What an epoll event is about stands in the low bits of its key; above them the serial, or the zygote's generation.
+constexpr std::uint64_t kWakeKey = 0;
+constexpr std::uint64_t kPipe = 1;
+constexpr std::uint64_t kKeeper = 2;
+constexpr std::uint64_t kControl = 3;
+std::uint64_t key_of(std::uint64_t number, std::uint64_t what) { return number << 2 | what; }
+
+int epoll_add(int epoll, int fd, std::uint32_t events, std::uint64_t key) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = key;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+std::string step_text(keeper::StartStep step) {
+  switch (step) {
+    case keeper::StartStep::none:
+      break;
+    case keeper::StartStep::read_request:
+      return "read request";
+    case keeper::StartStep::setsid:
+      return "setsid";
+    case keeper::StartStep::rlimit:
+      return "setrlimit";
+    case keeper::StartStep::stdio:
+      return "stdio";
+    case keeper::StartStep::chdir:
+      return "chdir";
+    case keeper::StartStep::exec:
+      return "exec";
+    case keeper::StartStep::fork:
+      return "fork";
+  }
+  return "start";
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const EngineConfig& config, TaskTable& table, EngineListener* listener, std::string keeper_path)
+    : config_(config),
+      table_(table),
+      listener_(listener),
+      mailbox_(std::make_shared<Mailbox>()),
+      zygotes_(std::move(keeper_path), [this](std::uint64_t generation, int control) {
+        // Once: a dead zygote's socket stays readable.
+        return epoll_add(epoll_.get(), control, EPOLLIN | EPOLLRDHUP | EPOLLONESHOT, key_of(generation, kControl));
+      }) {}
+
+Supervisor::~Supervisor() { shut_down(0); }
+
+std::optional<StartError> Supervisor::start() {
+  const MutexLock lock(start_mutex_);
+  if (thread_.joinable()) return std::nullopt;
+  if (const int error = mailbox_->open(); error != 0) return StartError{"eventfd", "", error};
+  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return StartError{"epoll_create", "", errno};
+  if (const int error = epoll_add(epoll_.get(), mailbox_->wake_fd(), EPOLLIN, kWakeKey); error < 0) {
+    return StartError{"epoll_ctl", "", -error};
+  }
+  writer_ = std::make_unique<FileWriter>(
+      [mailbox = mailbox_](Serial serial) { mailbox->post({Message::Kind::writer_progress, serial, nullptr}); });
+  chunk_.resize(kChunk);
+  try {
+    const SignalBlock blocked;
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return StartError{"thread", "", error.code().value()};
+  }
+  return std::nullopt;
+}
+
+bool Supervisor::running() {
+  const MutexLock lock(start_mutex_);
+  return thread_.joinable();
+}
+
+std::optional<StartError> Supervisor::watch(StartedTask task) {
+  const Serial serial = task.serial;
+  const int pipe = task.pipe.get();
+  const int keeper = task.keeper.channel.get();
+  mailbox_->add(std::move(task));
+  int error = epoll_add(epoll_.get(), keeper, EPOLLIN | EPOLLRDHUP, key_of(serial, kKeeper));
+  if (error == 0) error = epoll_add(epoll_.get(), pipe, EPOLLIN, key_of(serial, kPipe));
+  if (error == 0) return std::nullopt;
+  return StartError{"epoll_ctl", "", -error};
+}
+
+void Supervisor::shut_down(std::int64_t files_ms) {
+  std::thread thread;
+  {
+    const MutexLock lock(start_mutex_);
+    thread = std::move(thread_);
+  }
+  if (!thread.joinable()) return;
+  mailbox_->post({Message::Kind::quit, 0, nullptr});
+  thread.join();
+  lives_.clear();
+  zygotes_.close();
+  writer_->stop(files_ms);
+}
+
+// --- the loop ---
+
+void Supervisor::run() {
+  thread_id_ = std::this_thread::get_id();
+  ::pthread_setname_np(::pthread_self(), "errand-engine");
+  epoll_event events[64];
+  while (!quit_) {
+    const int count = ::epoll_wait(epoll_.get(), events, 64, timers_.wait_ms(monotonic_ms()));
+    take_started();
+    for (int i = 0; i < count; ++i) handle_event(events[i].data.u64);
+    const std::int64_t now = monotonic_ms();
+    while (const auto due = timers_.take_due(now)) handle_timer(*due);
+  }
+}
+
+void Supervisor::handle_event(std::uint64_t key) {
+  if (key == kWakeKey) return handle_messages();
+  const std::uint64_t number = key >> 2;
+  if ((key & 3) == kControl) return zygotes_.lost(number);
+  const auto it = lives_.find(number);
+  if (it == lives_.end()) return;
+  Live& live = *it->second;
+  if ((key & 3) == kPipe) {
+    read_pipe(live);
+  } else {
+    read_keeper(live);
+  }
+  finished(live);
+}
+
+void Supervisor::take_started() {
+  for (StartedTask& task : mailbox_->take_started()) {
+    const Serial serial = task.serial;
+    auto live = std::make_unique<Live>();
+    live->task = std::move(task);
+    if (live->task.timeout) timers_.set(serial, TimerKind::timeout, monotonic_ms() + live->task.timeout->count());
+    Live& added = *live;
+    lives_[serial] = std::move(live);
+    timers_.set(0, TimerKind::spare, monotonic_ms() + kSpareIdleMs);
+    if (table_.stop_wanted(serial)) send_stop(added);
+  }
+}
+
+void Supervisor::handle_messages() {
+  const std::vector<Message> messages = mailbox_->take_messages();
+  take_started();  // what the messages are about has been added before them
+  for (const Message& message : messages) {
+    const auto it = lives_.find(message.serial);
+    Live* const live = it == lives_.end() ? nullptr : it->second.get();
+    switch (message.kind) {
+      case Message::Kind::announce:
+        announce_here(message.serial);
+        break;
+      case Message::Kind::stop:
+        // Between the shell's exit and the publication it waits for the latter.
+        if (live != nullptr && table_.stop_wanted(message.serial)) send_stop(*live);
+        break;
+      case Message::Kind::writer_progress:
+        if (live == nullptr) break;
+        if (!live->pipe_watched && live->task.pipe && live->task.output->file()->append({}, kChunk).room) {
+          resume_pipe(*live);
+        }
+        try_publish(*live);
+        break;
+      case Message::Kind::enqueue_file:
+        writer_->enqueue(message.serial, message.output);
+        break;
+      case Message::Kind::quit:
+        quit_ = true;
+        break;
+    }
+    if (live != nullptr) finished(*live);
+  }
+}
+
+void Supervisor::handle_timer(Timers::Due due) {
+  if (due.kind == TimerKind::spare) return refill_spare();
+  if (due.kind == TimerKind::sweep) return sweep_lost();
+  if (due.kind == TimerKind::writers) {
+    if (const std::int64_t next = writer_->look_after(monotonic_ms())) timers_.set(0, TimerKind::writers, next);
+    return;
+  }
+  const auto it = lives_.find(due.serial);
+  if (it == lives_.end()) return;
+  Live& live = *it->second;
+  switch (due.kind) {
+    case TimerKind::timeout:
+      decide(live, TaskEvent::timed_out,
+             outcome_of_failure(EndCause::timed_out,
+                                timed_out_text(live.task.timeout.value_or(std::chrono::milliseconds(0)))));
+      break;
+    case TimerKind::settle:
+      try_publish(live);
+      break;
+    case TimerKind::unblock: {
+      // A slow disk slows its task. One that does not move at all does not: the task goes on with its tail only.
+      OutputFile* const file = live.task.output->file();
+      const std::int64_t since = file->last_progress_ms();
+      if (monotonic_ms() - since < FileWriter::kStuckMs) {
+        timers_.set(due.serial, TimerKind::unblock, since + FileWriter::kStuckMs);
+      } else {
+        file->give_up_on_writer();
+        resume_pipe(live);
+      }
+      break;
+    }
+    case TimerKind::stop_check:
+      check_stop(live);
+      break;
+    default:
+      break;
+  }
+  finished(live);
+}
+
+bool Supervisor::finished(Live& live) {
+  if (live.task.pipe || live.task.keeper.channel || !live.gone || (live.decided && !live.published)) return false;
+  timers_.forget(live.task.serial);
+  lives_.erase(live.task.serial);
+  return true;
+}
+
+void Supervisor::refill_spare() {
+  timers_.clear(0, TimerKind::spare);
+  if (!zygotes_.has_spare()) zygotes_.refill();
+}
+
+// --- output ---
+
+void Supervisor::read_pipe(Live& live) {
+  if (live.task.pipe && live.pipe_watched) read_chunk(live);
+}
+
+bool Supervisor::read_chunk(Live& live) {
+  const ssize_t got = ::read(live.task.pipe.get(), chunk_.data(), kChunk);
+  if (got < 0) {
+    if (errno == EINTR) return true;
+    if (errno == EAGAIN) return false;
+  }
+  if (got <= 0) {
+    close_pipe(live);
+    return false;
+  }
+  if (!std::exchange(live.printed, true) && timers_.is_set(0, TimerKind::spare)) refill_spare();
+  const OutputFile::Appended appended =
+      live.task.output->append({chunk_.data(), static_cast<std::size_t>(got)}, kChunk, live.counts_after_end);
+  if (appended.work) queue_file(live);
+  if (!appended.room && live.pipe_watched) pause_pipe(live);
+  return true;
+}
+
+void Supervisor::read_rest(Live& live) {
+  constexpr int kFullPipe = 16;  // chunks: the largest pipe that the kernel gives
+  for (int i = 0; i < kFullPipe && live.task.pipe; ++i) {
+    // The end is not delayed for a disk: what its buffer cannot take goes to the tail only.
+    if (!live.pipe_watched) live.task.output->file()->give_up_on_writer();
+    if (!read_chunk(live)) break;
+  }
+}
+
+void Supervisor::close_pipe(Live& live) {
+  live.task.pipe.reset();
+  timers_.clear(live.task.serial, TimerKind::unblock);
+  live.task.output->finish();
+  if (live.task.output->file() != nullptr) queue_file(live);
+  live.settle_at = monotonic_ms() + kSettleMs;
+  table_.output_ended(live.task.serial);
+  try_publish(live);
+}
+
+void Supervisor::pause_pipe(Live& live) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, live.task.pipe.get(), nullptr);
+  live.pipe_watched = false;
+  timers_.set(live.task.serial, TimerKind::unblock,
+              live.task.output->file()->last_progress_ms() + FileWriter::kStuckMs);
+}
+
+void Supervisor::resume_pipe(Live& live) {
+  timers_.clear(live.task.serial, TimerKind::unblock);
+  if (!live.task.pipe || live.pipe_watched) return;
+  if (epoll_add(epoll_.get(), live.task.pipe.get(), EPOLLIN, key_of(live.task.serial, kPipe)) == 0) {
+    live.pipe_watched = true;
+  } else {
+    timers_.set(live.task.serial, TimerKind::unblock, monotonic_ms() + 100);  // no memory just now
+  }
+}
+
+void Supervisor::queue_file(Live& live) {
+  writer_->enqueue(live.task.serial, live.task.output);
+  if (!timers_.is_set(0, TimerKind::writers)) {
+    timers_.set(0, TimerKind::writers, monotonic_ms() + FileWriter::kStuckMs / 4);
+  }
+}
+
+// --- keepers ---
+
+void Supervisor::read_keeper(Live& live) {
+  while (live.task.keeper.channel) {
+    keeper::KeeperEvent event;
+    iovec vector{&event, sizeof event};
+    alignas(cmsghdr) char space[CMSG_SPACE(sizeof(ucred))] = {};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = space;
+    message.msg_controllen = sizeof space;
+    const ssize_t got = ::recvmsg(live.task.keeper.channel.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    // ECONNRESET tells once that the keeper left something unread; what it said before is still there.
+    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got != static_cast<ssize_t>(sizeof event) || event.version != keeper::kProtocolVersion) {
+      return on_keeper_closed(live);
+    }
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+      if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) continue;
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+      live.keeper_pid = sender.pid;
+    }
+    on_keeper_event(live, event);
+  }
+}
+
+void Supervisor::on_keeper_event(Live& live, const keeper::KeeperEvent& event) {
+  const Serial serial = live.task.serial;
+  switch (event.kind) {
+    case keeper::KeeperEventKind::started:
+      table_.keeper_started(serial, live.keeper_pid);
+      break;
+    case keeper::KeeperEventKind::could_not_start: {
+      live.failed_to_start = true;
+      std::string object;
+      if (event.step == keeper::StartStep::chdir) object = live.task.cwd;
+      if (event.step == keeper::StartStep::exec) object = live.task.shell;
+      decide(live, TaskEvent::start_failed,
+             outcome_of_failure(EndCause::could_not_start,
+                                could_not_start_text(step_text(event.step), object, event.error)));
+      break;
+    }
+    case keeper::KeeperEventKind::exited:
+      live.none_left_at_exit = event.live == 0;
+      decide(live, TaskEvent::shell_exited, outcome_of_wait_status(event.status));
+      break;
+    case keeper::KeeperEventKind::stopped: {
+      ++live.stops_answered;
+      timers_.clear(serial, TimerKind::stop_check);
+      std::vector<LeftProcess> left;
+      if (event.left > 0) {
+        for (ProcessInfo& process : living_descendants(live.keeper_pid)) {
+          std::string why = why_left(process.pid);
+          left.push_back({std::move(process), std::move(why)});
+        }
+      }
+      table_.stop_done(serial, static_cast<int>(event.live), std::move(left));
+      if (live.timed_out) {
+        live.drain_at = monotonic_ms() + config_.output_drain.count();
+        try_publish(live);
+      }
+      break;
+    }
+    case keeper::KeeperEventKind::empty:
+      live.empty = true;
+      tree_gone(live);
+      try_publish(live);
+      break;
+  }
+}
+
+void Supervisor::on_keeper_closed(Live& live) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, live.task.keeper.channel.get(), nullptr);
+  live.task.keeper.channel.close();
+  timers_.clear(live.task.serial, TimerKind::stop_check);
+  if (live.gone) return;
+  // Its zygote ends what it leaves, if that lives; whatever it misses is found by the token.
+  const bool swept = live.task.keeper.zygote->alive();
+  decide(live, TaskEvent::keeper_lost,
+         outcome_of_failure(EndCause::keeper_lost, swept ? "keeper lost" : "keeper lost; processes may be left"));
+  lost_.insert(live.task.serial);
+  timers_.set(0, TimerKind::sweep, monotonic_ms());
+}
+
+void Supervisor::sweep_lost() {
+  std::vector<Serial> serials(lost_.begin(), lost_.end());
+  std::vector<std::string> tokens;
+  for (const Serial serial : serials) tokens.push_back(table_.token(serial));
+  const std::vector<int> found = kill_by_token(tokens);
+  for (std::size_t i = 0; i < serials.size(); ++i) {
+    const auto it = lives_.find(serials[i]);
+    if (it == lives_.end()) {
+      lost_.erase(serials[i]);
+      continue;
+    }
+    Live& live = *it->second;
+    if (live.sweeps == 0) live.swept = found[i];  // later passes find the same ones dying
+    live.clean_sweeps = found[i] == 0 ? live.clean_sweeps + 1 : 0;
+    // Twice clean: a process that forked while the first pass went by is seen by the second.
+    if (live.clean_sweeps < 2 && ++live.sweeps < kMaxSweeps) continue;
+    lost_.erase(serials[i]);
+    table_.stop_done(serials[i], live.swept, {});
+    tree_gone(live);
+    try_publish(live);
+    finished(live);
+  }
+  if (!lost_.empty()) timers_.set(0, TimerKind::sweep, monotonic_ms() + kSweepPauseMs);
+}
+
+void Supervisor::tree_gone(Live& live) {
+  if (std::exchange(live.gone, true)) return;
+  const TaskSnapshot snapshot = table_.tree_gone(live.task.serial);
+  if (live.timed_out) live.drain_at = std::min(live.drain_at, monotonic_ms() + config_.output_drain.count());
+  if (snapshot && listener_ != nullptr) listener_->on_task_changed(snapshot);
+}
+
+void Supervisor::send_stop(Live& live) {
+  if (!live.task.keeper.channel || live.stops_sent > live.stops_answered) return;
+  keeper::StopRequest request;
+  request.grace_ms = static_cast<std::uint32_t>(config_.stop_grace.count());
+  // A keeper that has gone meanwhile is known by its end of file.
+  ::send(live.task.keeper.channel.get(), &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ++live.stops_sent;
+  timers_.set(live.task.serial, TimerKind::stop_check, monotonic_ms() + config_.stop_grace.count() + kKeeperPatienceMs);
+}
+
+void Supervisor::check_stop(Live& live) {
+  if (!live.task.keeper.channel) return;
+  // The connection is open, so the pid is still the keeper's. One that was stopped is woken; one that hangs is killed,
+  // and its zygote ends the tree.
+  if (live.keeper_pid > 0) ::kill(live.keeper_pid, live.nudged ? SIGKILL : SIGCONT);
+  if (live.keeper_pid == 0) on_keeper_closed(live);
+  live.nudged = true;
+  timers_.set(live.task.serial, TimerKind::stop_check, monotonic_ms() + 1000);
+}
+
+// --- ends ---
+
+void Supervisor::decide(Live& live, TaskEvent event, const Outcome& outcome) {
+  const Serial serial = live.task.serial;
+  const TaskTable::Applied applied = table_.apply(serial, event, outcome);
+  const std::int64_t now = monotonic_ms();
+  timers_.clear(serial, TimerKind::timeout);
+  switch (applied.action) {
+    case TaskAction::decide:
+      live.decided = true;
+      live.timed_out = event == TaskEvent::timed_out;
+      live.drain_at = now + config_.output_drain.count();
+      live.settle_at = now + kSettleMs;
+      if (live.timed_out) {
+        live.tree_at = now + config_.stop_grace.count() + 5000;
+        live.drain_at = live.tree_at;
+        send_stop(live);
+      }
+      break;
+    case TaskAction::decide_publish:
+      live.published = true;
+      break;
+    default:
+      break;  // decided before, by somebody else
+  }
+  if (event == TaskEvent::start_failed) {
+    tree_gone(live);
+    if (live.task.pipe) read_rest(live);
+    if (live.task.pipe) close_pipe(live);
+  }
+  if (applied.action == TaskAction::decide_publish) announce_here(serial);
+  // Most often the rest is there already: an end need not wait for the loop to come round.
+  if (event == TaskEvent::shell_exited && live.task.pipe && live.pipe_watched) {
+    while (live.task.pipe && live.pipe_watched && read_chunk(live)) {
+      if (monotonic_ms() > now + 2) break;
+    }
+  }
+  try_publish(live);
+}
+
+std::vector<ProcessInfo> Supervisor::survivors_of(const Live& live) const {
+  if (live.gone || live.empty || live.none_left_at_exit || !live.task.keeper.channel) return {};
+  return living_descendants(live.keeper_pid);
+}
+
+bool Supervisor::adopt_survivors(Live& live) {
+  const auto adoption = table_.adopt_at_end(live.task.serial);
+  if (!adoption) return false;
+  OutputFile* const file = adoption->output->file();
+  if (file == nullptr) return false;
+  file->rename(config_.output_folder + "/" + adoption->id + ".output");
+  queue_file(live);
+  return true;
+}
+
+void Supervisor::try_publish(Live& live) {
+  if (!live.decided || live.published) return;
+  const Serial serial = live.task.serial;
+  const std::int64_t now = monotonic_ms();
+  const auto wait_until = [&](std::int64_t at) { timers_.set(serial, TimerKind::settle, at); };
+
+  if (live.timed_out && !live.gone && live.stops_answered == 0 && now < live.tree_at) return wait_until(live.tree_at);
+  if (live.task.pipe && now < live.drain_at) return wait_until(live.drain_at);
+  if (!live.task.pipe && !live.gone && !live.none_left_at_exit && now < std::min(live.settle_at, live.drain_at)) {
+    return wait_until(std::min(live.settle_at, live.drain_at));
+  }
+  if (live.task.pipe) {
+    read_rest(live);
+    if (live.published) return;  // the end of file came with it, and this function with that
+  }
+  OutputFile* const file = live.task.output->file();
+  if (file != nullptr && !file->settled()) {
+    if (live.flush_at == 0) live.flush_at = now + kFlushMs;
+    if (now < live.flush_at) return wait_until(live.flush_at);
+  }
+  std::vector<ProcessInfo> survivors = survivors_of(live);
+  if (!survivors.empty() && live.task.foreground && adopt_survivors(live)) {
+    live.flush_at = now + kFlushMs;
+    return wait_until(live.flush_at);
+  }
+  live.published = true;
+  live.counts_after_end = true;
+  timers_.clear(serial, TimerKind::settle);
+  const TaskTable::Applied applied = table_.apply(serial, TaskEvent::output_settled, {}, std::move(survivors));
+  announce_here(serial);
+  if (applied.stop_wanted) send_stop(live);
+}
+
+void Supervisor::announce_here(Serial serial) {
+  const auto announcement = table_.take_announcement(serial);
+  if (!announcement) return;
+  if (listener_ != nullptr) {
+    if (announcement->started) listener_->on_task_started(announcement->snapshot);
+    listener_->on_task_ended(announcement->snapshot);
+  }
+  table_.announced(serial);
+}
+
+}  // namespace errand

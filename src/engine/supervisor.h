@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that owns all process state: one epoll loop reads every task's output and every keeper's events, keeps the
+// deadlines, ends trees, and announces ends. Other threads tell it things through its mailbox; it tells the table what
+// happened. It never waits for a disk, a listener's lock or a process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/thread_annotations.h"
+#include "engine/file_writer.h"
+#include "engine/mailbox.h"
+#include "engine/task_table.h"
+#include "engine/timers.h"
+#include "engine/zygote_client.h"
+#include "keeper/protocol.h"
+
+namespace errand {
+
+class Supervisor {
+ public:
+  Supervisor(const EngineConfig& config, TaskTable& table, EngineListener* listener, std::string keeper_path);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Starts the thread, unless it runs. Nothing, or why not.
+  std::optional<StartError> start() EXCLUDES(start_mutex_);
+  bool running() EXCLUDES(start_mutex_);
+  // True on the supervisor's own thread, that is within a listener's call.
+  bool on_own_thread() const { return std::this_thread::get_id() == thread_id_.load(); }
+
+  ZygoteClient& zygotes() { return zygotes_; }
+  // Watches a task whose keeper was told to start it. Nothing, or why it cannot be.
+  std::optional<StartError> watch(StartedTask task);
+  void announce(Serial serial) { mailbox_->post({Message::Kind::announce, serial, nullptr}); }
+  void stop_tree(Serial serial) { mailbox_->post({Message::Kind::stop, serial, nullptr}); }
+  // Calls the listener for an end, on the calling thread: for a supervisor that could not be started.
+  void announce_here(Serial serial);
+  // A file that ends without ever having been read into.
+  void enqueue_file(Serial serial, std::shared_ptr<Output> output) {
+    mailbox_->post({Message::Kind::enqueue_file, serial, std::move(output)});
+  }
+
+  // Ends the loop, lets the zygote go and waits for the files, at most for `files_ms`.
+  void shut_down(std::int64_t files_ms) EXCLUDES(start_mutex_);
+
+ private:
+  // A task as the loop sees it, from the start message until pipe and keeper are closed.
+  struct Live {
+    StartedTask task;
+    pid_t keeper_pid = 0;
+    bool pipe_watched = true;
+    bool printed = false;  // anything at all
+    bool failed_to_start = false;
+    bool empty = false;              // the keeper says that nothing is left
+    bool none_left_at_exit = false;  // so did the shell's exit
+    bool gone = false;               // the table knows it
+    bool decided = false;
+    bool published = false;
+    bool timed_out = false;
+    bool counts_after_end = false;  // what comes now is survivors' output
+    std::int64_t settle_at = 0;     // after the end of file: give what is dying a moment
+    std::int64_t drain_at = 0;
+    std::int64_t flush_at = 0;
+    std::int64_t tree_at = 0;  // timed out: publish then even if the tree is not gone
+    int stops_sent = 0;
+    int stops_answered = 0;
+    bool nudged = false;  // a keeper that does not answer was sent SIGCONT
+    int swept = 0;        // of a lost keeper: processes found
+    int sweeps = 0;
+    int clean_sweeps = 0;  // in a row
+  };
+
+  void run();
+  void take_started();
+  void handle_messages();
+  void handle_timer(Timers::Due due);
+  void handle_event(std::uint64_t key);
+
+  void read_pipe(Live& live);
+  // Reads what is there now, at most one full pipe.
+  void read_rest(Live& live);
+  // False when there was nothing to read.
+  bool read_chunk(Live& live);
+  void close_pipe(Live& live);
+  void pause_pipe(Live& live);
+  void resume_pipe(Live& live);
+
+  void read_keeper(Live& live);
+  void on_keeper_event(Live& live, const keeper::KeeperEvent& event);
+  void on_keeper_closed(Live& live);
+  void sweep_lost();
+  void tree_gone(Live& live);
+
+  void decide(Live& live, TaskEvent event, const Outcome& outcome);
+  void try_publish(Live& live);
+  std::vector<ProcessInfo> survivors_of(const Live& live) const;
+  // A foreground command whose descendants live on becomes a task. True when its file is to be renamed first.
+  bool adopt_survivors(Live& live);
+  void send_stop(Live& live);
+  void check_stop(Live& live);
+
+  void refill_spare();
+  void queue_file(Live& live);
+  // Removes it when nothing more can come. `live` is invalid after true.
+  bool finished(Live& live);
+
+  const EngineConfig& config_;
+  TaskTable& table_;
+  EngineListener* const listener_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  ZygoteClient zygotes_;
+  UniqueFd epoll_;
+
+  Mutex start_mutex_;
+  std::thread thread_ GUARDED_BY(start_mutex_);
+  std::atomic<std::thread::id> thread_id_{};
+
+  // The loop's own.
+  std::unique_ptr<FileWriter> writer_;
+  std::unordered_map<Serial, std::unique_ptr<Live>> lives_;
+  std::set<Serial> lost_;  // tasks of lost keepers, whose processes are being looked for
+  Timers timers_;
+  std::vector<char> chunk_;
+  bool quit_ = false;
+};
+
+}  // namespace errand
