@@ -22,6 +22,7 @@ constexpr std::int64_t kRoundMs = 10;
 constexpr std::int64_t kLeftRoundMs = 1000;
 constexpr std::int64_t kLookMs = 100;
 constexpr std::int64_t kFightMs = 30000;
+constexpr std::int64_t kDoubtMs = 500;
 
 // The strings of a StartRequest, mapped, with the two arrays that point into them.
 class Strings {
@@ -93,9 +94,8 @@ int Keeper::run() {
   ask_for_sender(channel_.get());
 
   while (!done_) {
-    pollfd waits[] = {{signals_.get(), POLLIN, 0},
-                      {channel_.get(), POLLIN, 0},
-                      {host_gone_ ? -1 : world_.host_pidfd, POLLIN, 0}};
+    pollfd waits[] = {
+        {signals_.get(), POLLIN, 0}, {channel_.get(), POLLIN, 0}, {host_gone_ ? -1 : world_.host_pidfd, POLLIN, 0}};
     if (::poll(waits, 3, wait_ms()) < 0 && errno != EINTR) sleep_us(10000);
     // The host first: a keeper that starts a task after the host's death would only have to end it.
     if (waits[2].revents != 0) on_host_gone();
@@ -162,11 +162,7 @@ void Keeper::on_channel() {
         on_packet(packet);
         break;
       case Receive::closed:
-        channel_.reset();
-        abandoned_ = true;
-        if (!started_) return leave(0);
-        if (ending_ == Ending::none && !childless_) begin_ending(grace_ms_, now_ms(), false);
-        return;
+        return on_hang_up();
     }
   }
 }
@@ -189,12 +185,21 @@ void Keeper::on_packet(Packet& packet) {
              begin.command == KeeperCommand::start) {
     start(packet);
   } else {
-    // Nothing that we know: as if it had hung up.
-    channel_.reset();
-    abandoned_ = true;
-    if (!started_) return leave(1);
-    if (ending_ == Ending::none) begin_ending(grace_ms_, now_ms(), false);
+    on_hang_up();  // nothing that we know
   }
+}
+
+void Keeper::on_hang_up() {
+  channel_.reset();
+  abandoned_ = true;
+  if (!started_) return leave(0);
+  if (ending_ != Ending::none || childless_) return;
+  const std::int64_t now = now_ms();
+  if (!world_.scan_all || !zygote_lives()) return begin_ending(grace_ms_, now, false);
+  // A dying host closes its sockets a moment before its pidfd tells of the death, which is then the zygote's work.
+  ending_ = Ending::delegated;
+  grace_end_ = now + grace_ms_;
+  delegated_until_ = now + kDoubtMs;
 }
 
 void Keeper::start(Packet& packet) {
@@ -239,9 +244,10 @@ void Keeper::on_host_gone() {
   // Somebody may have stopped the zygote, and it should not outlive us all that way.
   if (zygote_lives()) ::kill(world_.zygote, SIGCONT);
   if (!started_) return leave(0);
-  if (world_.scan_all && zygote_lives() && ending_ == Ending::none) {
+  if (world_.scan_all && zygote_lives() && (ending_ == Ending::none || ending_ == Ending::delegated)) {
     ending_ = Ending::delegated;
-    grace_end_ = since + grace_ms_ + kGiveUpMs;
+    grace_end_ = since + grace_ms_;
+    delegated_until_ = grace_end_ + kGiveUpMs;
     return;
   }
   begin_ending(grace_ms_, since, false);
@@ -270,6 +276,7 @@ void Keeper::begin_ending(std::uint32_t grace_ms, std::int64_t since, bool answe
   look_every_ = kLookMs;
   next_look_ = now_ms() + look_every_;
   if (grace_ms > 0) tree_.signal_all(SIGTERM, SIGCONT);
+  world_.shared->set_asked(world_.slot);
 }
 
 void Keeper::step() {
@@ -278,13 +285,8 @@ void Keeper::step() {
     case Ending::none:
       return;
     case Ending::delegated:
-      if (!zygote_lives()) {
-        // What the zygote had sent is sent again at worst.
-        begin_ending(grace_ms_, world_.shared->host_gone(), false);
-      } else if (now >= grace_end_) {
-        ending_ = Ending::grace;
-      }
-      return;
+      if (now < delegated_until_ && zygote_lives()) return;
+      return begin_ending(grace_ms_, grace_end_ - grace_ms_, false);
     case Ending::grace:
       if (now < grace_end_) {
         if (now < next_look_) return;

@@ -11,7 +11,8 @@
 //   grace      SIGTERM and SIGCONT to all     killing: time is over, or the tree grew
 //   killing    a round every 10 ms            left: only what we may not signal, or 3 s have passed
 //   left       stops are answered             a round every second; a new stop begins anew
-//   delegated  the zygote ends all trees      killing: the zygote is dead or late
+//   delegated  (without children files only)  grace or killing: the zygote is dead or late, or the host lives
+//              the zygote ends all trees
 //
 // From all of them the end is the same: wait4 says that there is no child, `empty` is reported, the keeper exits.
 #pragma once
@@ -31,7 +32,7 @@ namespace errand::keeper {
 
 struct KeeperWorld {
   int host_pidfd = -1;
-  pid_t host = 0;    // the only one that commands
+  pid_t host = 0;  // the only one that commands
   pid_t zygote = 0;
   Shared* shared = nullptr;
   std::uint32_t slot = Shared::kNoSlot;
@@ -52,6 +53,7 @@ class Keeper {
   void on_channel();
   void on_packet(Packet& packet);
   void on_host_gone();
+  void on_hang_up();
   void start(Packet& packet);
   void refuse_start(StartStep step, int error);
   void reap();
@@ -81,6 +83,7 @@ class Keeper {
   pid_t shell_ = -1;  // -1: none, or reaped
   std::uint32_t grace_ms_ = 2000;
   std::uint32_t live_at_begin_ = 0;
+  std::int64_t delegated_until_ = 0;
   std::int64_t grace_end_ = 0;
   std::int64_t give_up_at_ = 0;
   std::int64_t next_look_ = 0;

@@ -50,8 +50,9 @@ bool read_stat(pid_t pid, Stat& stat);
 // Calls visit(pid) for each child of one thread until visit says false. False: the file could not be read.
 template <class Visit>
 bool read_children(pid_t pid, pid_t thread, Visit visit) {
-  const UniqueFd file(::open(
-      ProcPath().word("/proc/").number(pid).word("/task/").number(thread).word("/children").text(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd file(
+      ::open(ProcPath().word("/proc/").number(pid).word("/task/").number(thread).word("/children").text(),
+             O_RDONLY | O_CLOEXEC));
   if (!file) return false;
   char buffer[1024];
   pid_t value = 0;

@@ -73,9 +73,9 @@ struct StartRequest {
   std::uint32_t strings_size = 0;  // bytes in the memfd
   std::uint32_t argc = 0;
   std::uint32_t envc = 0;
-  std::uint32_t grace_ms = 2000;   // used when the host is gone
-  std::uint32_t has_stdin = 0;     // a third descriptor is the child's 0 and 1 (else 0 is /dev/null, 1 and 2 the pipe)
-  std::uint64_t nofile_soft = 0;   // RLIMIT_NOFILE's soft limit of the shell; 0: as it is
+  std::uint32_t grace_ms = 2000;  // used when the host is gone
+  std::uint32_t has_stdin = 0;    // a third descriptor is the child's 0 and 1 (else 0 is /dev/null, 1 and 2 the pipe)
+  std::uint64_t nofile_soft = 0;  // RLIMIT_NOFILE's soft limit of the shell; 0: as it is
 };
 
 struct StopRequest {

@@ -66,8 +66,8 @@ Started start_shell(const Shell& shell) {
   if (stack == MAP_FAILED) return {-1, StartStep::fork, errno};
 
   Order order{&shell, &result};
-  const pid_t pid = ::clone(run_in_child, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD,
-                            &order);
+  const pid_t pid =
+      ::clone(run_in_child, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &order);
   const int clone_error = errno;
   ::munmap(stack, kStackBytes);
   if (pid < 0) return {-1, StartStep::fork, clone_error};

@@ -73,9 +73,9 @@ class Array {
  private:
   bool grow() {
     const std::size_t wanted = capacity_ == 0 ? 4096 / sizeof(T) : capacity_ * 2;
-    void* pages = items_ == nullptr ? ::mmap(nullptr, wanted * sizeof(T), PROT_READ | PROT_WRITE,
-                                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                                    : ::mremap(items_, capacity_ * sizeof(T), wanted * sizeof(T), MREMAP_MAYMOVE);
+    void* pages = items_ == nullptr
+                      ? ::mmap(nullptr, wanted * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                      : ::mremap(items_, capacity_ * sizeof(T), wanted * sizeof(T), MREMAP_MAYMOVE);
     if (pages == MAP_FAILED) return false;
     items_ = static_cast<T*>(pages);
     capacity_ = wanted;

@@ -82,8 +82,8 @@ class Tree {
   bool scan_all_;
   pid_t self_ = 0;
   Array<Member> members_;
-  Array<Seen> seen_;      // scan only: all of /proc, by parent
-  Array<pid_t> doomed_;   // killed in the last round, in order
+  Array<Seen> seen_;     // scan only: all of /proc, by parent
+  Array<pid_t> doomed_;  // killed in the last round, in order
 };
 
 }  // namespace errand::keeper

@@ -43,9 +43,8 @@ int Zygote::run() {
   ask_for_sender(control_.get());
 
   for (;;) {
-    pollfd waits[] = {{signals_.get(), POLLIN, 0},
-                      {control_.get(), POLLIN, 0},
-                      {host_gone_ != 0 ? -1 : host_fd_.get(), POLLIN, 0}};
+    pollfd waits[] = {
+        {signals_.get(), POLLIN, 0}, {control_.get(), POLLIN, 0}, {host_gone_ != 0 ? -1 : host_fd_.get(), POLLIN, 0}};
     if (::poll(waits, 3, wait_ms(now_ms())) < 0 && errno != EINTR) sleep_us(10000);
     if (waits[2].revents != 0) {
       host_gone_ = shared_->host_gone();
@@ -189,6 +188,13 @@ Branch Zygote::everything(void* zygote, pid_t child) {
   return static_cast<Zygote*>(zygote)->find(child) == nullptr ? Branch::take : Branch::only_below;
 }
 
+Branch Zygote::what_nobody_asked(void* zygote, pid_t child) {
+  auto* self = static_cast<Zygote*>(zygote);
+  const Ward* ward = self->find(child);
+  if (ward == nullptr) return Branch::take;
+  return self->shared_->asked(ward->slot) ? Branch::skip : Branch::only_below;
+}
+
 Branch Zygote::what_is_due(void* zygote, pid_t child) {
   const Ward* ward = static_cast<Zygote*>(zygote)->find(child);
   if (ward == nullptr) return Branch::take;
@@ -197,20 +203,22 @@ Branch Zygote::what_is_due(void* zygote, pid_t child) {
 
 // The keepers' own way of ending, for all of them with one look.
 void Zygote::end_all_trees(std::int64_t now) {
+  const bool first = !asked_all_;
+  asked_all_ = true;
   tree_.look({everything, this});
   for (Ward& ward : wards_) ward.live = 0;
   for (const Member& member : tree_.members()) {
     if (!member.counted) continue;
     if (Ward* ward = find(member.branch)) ++ward->live;
   }
-  if (!asked_all_) {
-    asked_all_ = true;
+  if (first) {
+    tree_.look({what_nobody_asked, this});
     tree_.signal_all(SIGTERM, SIGCONT);
-    for (Ward& ward : wards_) ward.live_at_begin = ward.live;
   }
   bool any_due = false;
   std::int64_t next = now + kLookMs;
   for (Ward& ward : wards_) {
+    if (first) ward.live_at_begin = ward.live;
     const std::int64_t grace_end = host_gone_ + shared_->grace(ward.slot);
     const bool grew = ward.live > ward.live_at_begin;
     const bool burst = ward.live > 2 * ward.live_at_begin + 16;

@@ -50,6 +50,7 @@ class Zygote {
   Ward* find(pid_t keeper);
   static Branch only_orphans(void* zygote, pid_t child);
   static Branch everything(void* zygote, pid_t child);
+  static Branch what_nobody_asked(void* zygote, pid_t child);
   static Branch what_is_due(void* zygote, pid_t child);
 
   UniqueFd control_;
