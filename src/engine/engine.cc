@@ -167,7 +167,7 @@ std::optional<StartError> Engine::Impl::start(const LaunchRequest& request, bool
   StartSpec spec;
   spec.cwd = request.cwd;
   spec.shell = shell_;
-  spec.command = request.command;
+  spec.command = request.script.empty() ? request.command : request.script;
   spec.environment = task_environment(config_, foreground ? std::string_view() : std::string_view(opened.snapshot->id),
                                       table_.token(opened.serial));
   spec.grace = config_.stop_grace;

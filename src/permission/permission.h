@@ -24,6 +24,7 @@ struct PermissionQuery {
   std::string subject;  // the exact command, or the absolute path
   std::string folder;   // where it would run
   std::string asker = "main";
+  std::string project;  // the root that reads and edits are judged by; empty: the folder
 };
 
 struct Decision {

@@ -135,7 +135,7 @@ class BackgroundStopTool : public Tool {
 
   std::optional<PermissionQuery> permission(const json::object& input, const ToolContext& context) const override {
     return PermissionQuery{ActionKind::stop_own_task, spec_.name, string_argument(input, "task_id"), context.cwd,
-                           context.owner};
+                           context.owner, context.project_folder};
   }
 
   ToolResult run(const json::object& input, ToolContext& context, std::stop_token) override {

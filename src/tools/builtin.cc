@@ -41,7 +41,7 @@ std::optional<PermissionQuery> command_query(const std::string& tool, const std:
                                              const std::string& folder, const ToolContext& context) {
   const bool blank = command.find_first_not_of(" \t\r\n\v\f") == std::string::npos;
   if (blank || !command_fault(command).empty()) return std::nullopt;
-  return PermissionQuery{ActionKind::command, tool, command, folder, context.owner};
+  return PermissionQuery{ActionKind::command, tool, command, folder, context.owner, context.project_folder};
 }
 
 void register_builtin_tools(Registry& registry) {

@@ -1,0 +1,802 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands that run other commands: what they run is looked at in its turn.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "permission/shell_walker.h"
+
+namespace errand {
+namespace {
+
+using Kind = ShellFlow::Kind;
+using Names = std::set<std::string_view>;
+
+// A program that runs the rest of its words as a command, after its own options and `skip` words.
+struct Wrapper {
+  std::string_view name;
+  std::string_view short_with_value;              // letters of options that take the next word
+  std::array<std::string_view, 6> long_with_value;
+  int skip = 0;
+  bool assignments = false;                       // NAME=value words may stand before the command
+  bool inert = false;                             // it changes nothing by itself
+};
+
+constexpr Wrapper kWrappers[] = {
+    {"sudo", "ugChpRTUrtD", {"--user", "--group", "--chdir", "--host", "--prompt", "--chroot"}, 0, true, false},
+    {"doas", "uC", {}, 0, false, false},
+    {"pkexec", "", {"--user"}, 0, false, false},
+    {"env", "uC", {"--unset", "--chdir", "--split-string"}, 0, true, true},
+    {"nohup", "", {}, 0, false, true},
+    {"setsid", "", {}, 0, false, true},
+    {"nice", "n", {"--adjustment"}, 0, false, true},
+    {"ionice", "cnpPu", {"--class", "--classdata"}, 0, false, true},
+    {"chrt", "pTPD", {}, 1, false, false},
+    {"taskset", "p", {}, 1, false, true},
+    {"timeout", "ks", {"--kill-after", "--signal"}, 1, false, true},
+    {"stdbuf", "ioe", {"--input", "--output", "--error"}, 0, false, true},
+    {"time", "fo", {"--format", "--output"}, 0, false, true},
+    {"command", "", {}, 0, false, true},
+    {"builtin", "", {}, 0, false, true},
+    {"exec", "a", {}, 0, false, true},
+    {"coproc", "", {}, 0, false, true},
+    {"busybox", "", {}, 0, false, true},
+    {"toybox", "", {}, 0, false, true},
+    {"strace", "aeEIoOpPsSuUX", {}, 0, false, false},
+    {"ltrace", "aeFlnopsuwxX", {}, 0, false, false},
+    {"valgrind", "", {}, 0, false, false},
+    {"unshare", "SGRw", {"--root", "--wd", "--setuid", "--setgid"}, 0, false, false},
+    {"nsenter", "tSGrw", {"--target"}, 0, false, false},
+    {"chroot", "", {"--userspec", "--groups"}, 1, false, false},
+    {"fakeroot", "lsib", {}, 0, false, false},
+    {"systemd-run", "uptMHE", {"--unit", "--property", "--uid", "--gid", "--slice", "--setenv"}, 0, false, false},
+    {"systemd-inhibit", "", {"--what", "--who", "--why", "--mode"}, 0, false, true},
+    {"runuser", "ug", {"--user", "--group"}, 0, false, false},
+    {"xvfb-run", "enfsp", {}, 0, false, false},
+    {"dbus-run-session", "", {}, 0, false, false},
+    {"caffeinate", "tw", {}, 0, false, true},
+    {"unbuffer", "", {}, 0, false, true},
+    {"rlwrap", "", {}, 0, false, false},
+    {"npx", "pc", {"--package"}, 0, false, false},
+};
+
+const Names kShells = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "pwsh"};
+const Names kDownloaders = {"curl", "wget", "fetch", "aria2c", "http", "https", "httpie", "lwp-request", "GET", "lynx",
+                            "w3m", "links", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "tftp", "axel", "gh"};
+const Names kAssigners = {"read", "mapfile", "readarray", "getopts", "printf"};
+
+bool is_interpreter(const std::string& name) {
+  static const Names kNames = {"perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh", "Rscript",
+                               "R", "osascript", "groovy", "julia", "irb", "ipython", "pypy", "pypy3"};
+  if (kNames.contains(name)) return true;
+  return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string::npos;
+}
+
+bool is_assignment(const std::string& word) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0) return false;
+  return std::all_of(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(equals),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+bool takes_value(const Wrapper& wrapper, const std::string& option) {
+  if (option.starts_with("--")) {
+    return option.find('=') == std::string::npos &&
+           std::find(wrapper.long_with_value.begin(), wrapper.long_with_value.end(), option) != wrapper.long_with_value.end();
+  }
+  // "-u root" takes the next word, "-uroot" does not.
+  return option.size() == 2 && wrapper.short_with_value.find(option[1]) != std::string_view::npos;
+}
+
+ShellWord known_word(std::string text) {
+  ShellWord word;
+  word.source = text;
+  word.text = std::move(text);
+  return word;
+}
+
+ShellWord unknown_word() {
+  ShellWord word;
+  word.source = kUnresolved;
+  word.unresolved = true;
+  return word;
+}
+
+void replace_all(ShellWord& word, const std::string& what, const std::string& with, bool unresolved) {
+  bool found = false;
+  for (std::string* text : {&word.text, &word.source}) {
+    for (std::size_t at = text->find(what); at != std::string::npos; at = text->find(what, at + with.size())) {
+      text->replace(at, what.size(), with);
+      found = true;
+    }
+  }
+  word.unresolved = word.unresolved || (found && unresolved);
+}
+
+// What printf would print, as far as it is a plain text: escapes and %s.
+std::string printf_text(const std::vector<ShellWord>& words) {
+  std::string text;
+  std::size_t argument = 2;
+  const std::string format = decode_ansi_c(words[1].source);
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    if (format[i] != '%' || i + 1 == format.size()) {
+      text += format[i];
+    } else if (format[++i] == '%') {
+      text += '%';
+    } else {
+      const bool escapes = format[i] == 'b';
+      const std::string value = argument < words.size() ? words[argument++].source : std::string();
+      text += escapes ? decode_ansi_c(value) : value;
+    }
+  }
+  // The format is used again while arguments are left.
+  for (; argument < words.size(); ++argument) text += " " + words[argument].source;
+  return text;
+}
+
+std::string joined(const std::vector<ShellWord>& words, std::size_t first) {
+  std::string text;
+  for (std::size_t i = first; i < words.size(); ++i) text += (i > first ? " " : "") + words[i].source;
+  return text;
+}
+
+std::string line_of(const ShellCommand& command) {
+  std::string text;
+  for (const auto& [name, word] : command.assignments) {
+    text += (text.empty() ? "" : " ") + name + "=" + (word.source.empty() ? "" : quote_for_shell(word.source));
+  }
+  for (const ShellWord& word : command.words) text += (text.empty() ? "" : " ") + quote_for_shell(word.source);
+  return text;
+}
+
+}  // namespace
+
+ShellFlow ShellWalker::run_words(std::vector<ShellWord> words, std::vector<std::pair<std::string, ShellWord>> assignments,
+                                 const Redirects& redirects, ShellState& state, const ShellFlow& input) {
+  ++depth_;
+  ShellFlow output;
+  if (within_bounds()) {
+    ShellCommand command;
+    command.words = std::move(words);
+    command.assignments = std::move(assignments);
+    command.redirects = redirects.list;
+    command.folders = state.folders;
+    command.parent = parent_;
+    command.remote = state.remote;
+    command.text = line_of(command);
+    command.inert = command.words.empty();
+    script_.commands.push_back(std::move(command));
+    const std::size_t index = script_.commands.size() - 1;
+    const int outer = std::exchange(parent_, static_cast<int>(index));
+    const std::vector<ShellWord>& recorded = script_.commands[index].words;
+    if (!recorded.empty()) {
+      const ShellWord name = recorded.front();
+      if (name.downloaded) {
+        find(ShellFinding::Kind::runs_download, script_.commands[index].text, "a download is run as a command");
+      } else if (name.unresolved || name.glob) {
+        find(ShellFinding::Kind::unresolved_command, script_.commands[index].text,
+             "which command runs is known only when it runs");
+      }
+      check_downloaded(index, name, state);
+      output = dispatch(index, command_name(script_.commands[index]), state, input);
+    }
+    parent_ = outer;
+  }
+  --depth_;
+  return output;
+}
+
+void ShellWalker::check_downloaded(std::size_t index, const ShellWord& word, ShellState& state) {
+  auto plain = [](const std::string& path) { return std::filesystem::path(path).lexically_normal().string(); };
+  for (const std::string& file : state.from_net) {
+    if (word.text.empty() || plain(file) != plain(word.text)) continue;
+    find(ShellFinding::Kind::runs_file_from_net, script_.commands[index].text,
+         "it runs a file that the same command has downloaded");
+  }
+}
+
+ShellFlow ShellWalker::dispatch(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input) {
+  // References into the list of commands die when one is added: names and words are taken by value from here on.
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  if (const auto function = state.functions.find(words.front().text); function != state.functions.end()) {
+    script_.commands[index].inert = true;
+    const ShellFunction called = function->second;
+    return call_function(function->first, called, std::vector<ShellWord>(words.begin() + 1, words.end()), state, input);
+  }
+  bool done = false;
+  ShellFlow output = builtin(index, name, state, input, done);
+  if (done) return output;
+  if (kShells.contains(name)) return shell_program(index, state, input);
+  if (is_interpreter(name)) {
+    interpreter(index, input, state);
+    return ShellFlow{Kind::computed, "", {}};
+  }
+  if (name == "xargs" || name == "parallel") return xargs_command(index, state, input);
+  if (name == "find" || name == "fd" || name == "fdfind") find_command(index, state);
+  if (name == "git") git_command(index, state);
+  if (name == "ssh") {
+    ssh_command(index, state, input);
+    return ShellFlow{Kind::computed, "", {}};
+  }
+  if (unwrap(index, name, state, input, output)) return output;
+  return output_of(index, name, state, input);
+}
+
+ShellFlow ShellWalker::run_from(std::size_t index, std::size_t first, ShellState& state, const ShellFlow& input) {
+  const std::vector<ShellWord>& words = script_.commands[index].words;
+  if (first >= words.size()) return {};
+  return run_words(std::vector<ShellWord>(words.begin() + static_cast<std::ptrdiff_t>(first), words.end()), {}, Redirects{},
+                   state, input);
+}
+
+// A word that a shell reads as a script.
+ShellFlow ShellWalker::run_script_word(const ShellWord& word, ShellState& state, const ShellFlow& input) {
+  if (word.downloaded) {
+    find(ShellFinding::Kind::runs_download, word.source, "a download is run by a shell");
+    return ShellFlow{Kind::computed, "", {}};
+  }
+  return script(word.unresolved ? word.source : word.text, state, input);
+}
+
+ShellFlow ShellWalker::run_joined(std::size_t index, std::size_t first, ShellState& state, const ShellFlow& input) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  if (first >= words.size()) return {};
+  ShellWord all = known_word(joined(words, first));
+  for (std::size_t i = first; i < words.size(); ++i) {
+    all.unresolved = all.unresolved || words[i].unresolved;
+    all.downloaded = all.downloaded || words[i].downloaded;
+  }
+  return run_script_word(all, state, input);
+}
+
+// A shell that reads its commands from a flow.
+ShellFlow ShellWalker::run_fed(const ShellFlow& program, const std::string& part, ShellState& state) {
+  switch (program.kind) {
+    case Kind::none:
+    case Kind::file: return {};
+    case Kind::literal: return script(program.text, state, ShellFlow{});
+    case Kind::computed:
+      find(ShellFinding::Kind::unresolved_command, part, "a shell runs what another command prints");
+      return ShellFlow{Kind::computed, "", {}};
+    case Kind::download:
+      find(ShellFinding::Kind::runs_download, part, "a download is run by a shell");
+      return ShellFlow{Kind::computed, "", {}};
+  }
+  return {};
+}
+
+ShellFlow ShellWalker::shell_program(std::size_t index, ShellState& state, const ShellFlow& input) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  const std::string part = script_.commands[index].text;
+  for (const ShellRedirect& redirect : script_.commands[index].redirects) {
+    if (redirect.target.text.starts_with("/dev/tcp/") || redirect.target.text.starts_with("/dev/udp/")) {
+      find(ShellFinding::Kind::runs_download, part, "a shell takes its commands from the network");
+    }
+  }
+  bool from_input = false;
+  std::size_t at = 1;
+  for (; at < words.size(); ++at) {
+    const std::string& word = words[at].text;
+    if (word.size() < 2 || (word[0] != '-' && word[0] != '+')) break;
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (word.starts_with("--")) {
+      if (word == "--rcfile" || word == "--init-file") ++at;
+      if (word == "--command" && at + 1 < words.size()) return run_script_word(words[at + 1], state, ShellFlow{});
+      continue;
+    }
+    if (word.find('s') != std::string::npos && word[0] == '-') from_input = true;
+    if (word.find('c') != std::string::npos && word[0] == '-') {
+      // "-c" may stand before other options; the script is the first word that is none.
+      std::size_t script_at = at + 1;
+      while (script_at < words.size() && words[script_at].text.size() > 1 &&
+             (words[script_at].text[0] == '-' || words[script_at].text[0] == '+') && !words[script_at].unresolved) {
+        if (words[script_at].text == "-o" || words[script_at].text == "-O") ++script_at;
+        ++script_at;
+      }
+      if (script_at >= words.size()) return {};
+      script_.commands[index].inert = true;
+      ShellState inner = state;
+      inner.arguments = std::vector<ShellWord>();
+      if (script_at + 2 <= words.size()) {
+        inner.arguments->assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(script_at + 2, words.size())), words.end());
+      }
+      ShellFlow output = run_script_word(words[script_at], inner, input);
+      state.from_net.insert(inner.from_net.begin(), inner.from_net.end());
+      return output;
+    }
+    if (word == "-o" || word == "-O" || word == "+o" || word == "+O") ++at;
+  }
+  ShellState inner = state;
+  const bool has_file = at < words.size() && words[at].text != "-" && words[at].text != "/dev/stdin" &&
+                        !words[at].text.starts_with("/dev/fd/0") && words[at].text != "/proc/self/fd/0";
+  if (from_input || !has_file) {
+    if (input.kind == Kind::literal) script_.commands[index].inert = true;
+    return run_fed(input, part, inner);
+  }
+  if (words[at].process) return run_fed(*words[at].process, part, inner);
+  if (words[at].downloaded) find(ShellFinding::Kind::runs_download, part, "a download is run by a shell");
+  check_downloaded(index, words[at], state);
+  return ShellFlow{Kind::computed, "", {}};
+}
+
+void ShellWalker::interpreter(std::size_t index, const ShellFlow& input, ShellState& state) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  const std::string part = script_.commands[index].text;
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::string& word = words[at].text;
+    const bool code_follows = word == "-c" || word == "-e" || word == "-E" || word == "-r" || word == "--eval" || word == "-p" ||
+                              word == "-pe" || word == "-ne" || word == "-le" || word == "-lne" || word == "eval";
+    if (code_follows && at + 1 < words.size()) {
+      const ShellWord& code = words[at + 1];
+      if (code.downloaded) find(ShellFinding::Kind::runs_download, part, "a download is run by an interpreter");
+      script_.commands[index].code += code.text + "\n";
+      return;
+    }
+    if (word == "-m" || (!word.empty() && word[0] != '-' && !words[at].unresolved)) {
+      check_downloaded(index, words[at], state);
+      if (word == "/dev/stdin") break;
+      return;
+    }
+    if (words[at].process && words[at].process->kind == Kind::download) {
+      find(ShellFinding::Kind::runs_download, part, "a download is run by an interpreter");
+    }
+    if (words[at].unresolved) return;
+    if (word == "-" || word == "--") break;
+    if (word == "-W" || word == "-X" || word == "-I" || word == "-r" || word == "--require") ++at;
+  }
+  if (input.kind == Kind::literal) script_.commands[index].code = input.text;
+  if (input.kind == Kind::download) find(ShellFinding::Kind::runs_download, part, "a download is run by an interpreter");
+}
+
+bool ShellWalker::unwrap(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input,
+                         ShellFlow& output) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  // Those whose argument is a script.
+  if (name == "watch" || name == "su" || name == "script" || name == "flock" || name == "at" || name == "batch") {
+    for (std::size_t at = 1; at + 1 < words.size(); ++at) {
+      const std::string& word = words[at].text;
+      if (word == "-c" || word == "--command") {
+        output = run_script_word(words[at + 1], state, input);
+        return true;
+      }
+    }
+    if (name == "su" || name == "script") return false;
+    if (name == "at" || name == "batch") {
+      output = run_fed(input, script_.commands[index].text, state);
+      return true;
+    }
+    std::size_t at = 1;
+    while (at < words.size() && words[at].text.starts_with("-")) {
+      const std::string& word = words[at].text;
+      at += word == "-n" || word == "--interval" || word == "-w" || word == "-E" ? 2 : 1;
+    }
+    output = name == "watch" ? run_joined(index, at, state, input) : run_from(index, at + 1, state, input);
+    return true;
+  }
+  if (name == "tmux" || name == "screen") {
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      if (words[at].text.find(' ') != std::string::npos) run_script_word(words[at], state, ShellFlow{});
+      if (kShells.contains(words[at].text)) run_from(index, at, state, ShellFlow{});
+    }
+    return true;
+  }
+
+  const Wrapper* wrapper = std::find_if(std::begin(kWrappers), std::end(kWrappers),
+                                        [&name](const Wrapper& each) { return each.name == name; });
+  if (wrapper == std::end(kWrappers)) return false;
+  if ((name == "busybox" || name == "toybox") && words.size() > 1 && words[1].text.starts_with("-")) return true;
+  std::size_t at = 1;
+  int skip = wrapper->skip;
+  bool special = false;
+  ShellState inner = state;
+  for (; at < words.size(); ++at) {
+    const std::string& word = words[at].text;
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (word.size() > 1 && word[0] == '-') {
+      if (name == "command" && (word == "-v" || word == "-V")) {
+        output = ShellFlow{Kind::literal, joined(words, at + 1) + "\n", {}};
+        return true;
+      }
+      if (name == "env" && (word == "-S" || word == "--split-string" || word.starts_with("-S") || word.starts_with("--split-string="))) {
+        ShellWord split = word.size() > 2 && word[1] == 'S' ? known_word(word.substr(2)) : known_word(word.substr(word.find('=') + 1));
+        if (word == "-S" || word == "--split-string") split = at + 1 < words.size() ? words[at + 1] : ShellWord{};
+        const std::size_t rest = at + (word == "-S" || word == "--split-string" ? 2 : 1);
+        if (rest < words.size()) split.source += " " + joined(words, rest);
+        split.text = split.source;
+        output = run_script_word(split, inner, input);
+        return true;
+      }
+      if (name == "sudo" && (word == "-e" || word == "--edit")) return true;
+      if (takes_value(*wrapper, word)) {
+        if (word == "-C" || word == "--chdir" || word == "-D") inner.folders.clear();
+        ++at;
+      }
+      continue;
+    }
+    if (wrapper->assignments && is_assignment(word)) {
+      special = true;
+      continue;
+    }
+    if (skip > 0) {
+      --skip;
+      continue;
+    }
+    break;
+  }
+  script_.commands[index].inert = wrapper->inert && !special;
+  if (name == "chroot" || name == "nsenter") inner.folders.clear();
+  if (at >= words.size()) {
+    // `sudo -s` and `chroot dir` start a shell that reads its input.
+    if (!wrapper->inert && wrapper->assignments) output = run_fed(input, script_.commands[index].text, inner);
+    if (name == "env") output = ShellFlow{Kind::computed, "", {}};
+    return true;
+  }
+  // A builtin under `command` or `exec` acts on this shell; under the others it would be another process.
+  const bool same_shell = name == "command" || name == "builtin" || name == "time";
+  output = run_from(index, at, same_shell ? state : inner, input);
+  state.from_net.insert(inner.from_net.begin(), inner.from_net.end());
+  return true;
+}
+
+ShellFlow ShellWalker::xargs_command(std::size_t index, ShellState& state, const ShellFlow& input) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  script_.commands[index].inert = true;
+  std::string placeholder;
+  std::size_t at = 1;
+  for (; at < words.size() && words[at].text.size() > 1 && words[at].text[0] == '-'; ++at) {
+    const std::string& word = words[at].text;
+    if (word == "-I" || word == "--replace") {
+      placeholder = at + 1 < words.size() ? words[at + 1].text : "{}";
+      ++at;
+    } else if (word.starts_with("-I") || word.starts_with("--replace=")) {
+      placeholder = word.substr(word[1] == 'I' ? 2 : 10);
+    } else if (word == "-i") {
+      placeholder = "{}";
+    } else if (word.size() == 2 && std::string_view("nPLdsaEj").find(word[1]) != std::string_view::npos) {
+      ++at;
+    } else if (word == "--") {
+      ++at;
+      break;
+    }
+  }
+  std::vector<ShellWord> command(words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end());
+  if (command.empty()) return input.kind == Kind::literal ? input : ShellFlow{Kind::computed, "", {}};
+  if (placeholder.empty() && std::any_of(command.begin(), command.end(), [](const ShellWord& word) { return word.text == "{}"; })) {
+    placeholder = "{}";  // parallel's own
+  }
+  std::vector<std::string> given;
+  if (input.kind == Kind::literal) {
+    std::string item;
+    for (char c : input.text + "\n") {
+      if (c != ' ' && c != '\t' && c != '\n') {
+        item += c;
+      } else if (!item.empty() && given.size() < 64) {
+        given.push_back(std::exchange(item, {}));
+      }
+    }
+  }
+  std::vector<std::vector<ShellWord>> runs;
+  if (!placeholder.empty()) {
+    if (given.empty()) given.push_back(std::string(kUnresolved));
+    for (const std::string& item : given) {
+      runs.push_back(command);
+      for (ShellWord& word : runs.back()) {
+        const bool unknown = item == kUnresolved;
+        if (word.text == placeholder && unknown) {
+          word = unknown_word();
+        } else {
+          replace_all(word, placeholder, item, unknown);
+        }
+      }
+    }
+  } else {
+    for (const std::string& item : given) command.push_back(known_word(item));
+    if (given.empty()) command.push_back(unknown_word());
+    runs.push_back(std::move(command));
+  }
+  ShellFlow output;
+  for (std::vector<ShellWord>& run : runs) {
+    const std::size_t next = script_.commands.size();
+    output = join_flows(output, run_words(std::move(run), {}, Redirects{}, state, ShellFlow{}));
+    if (next < script_.commands.size()) script_.commands[next].found_in = input.roots;
+  }
+  if (input.kind == Kind::download) output = ShellFlow{Kind::download, "", {}};
+  return output;
+}
+
+void ShellWalker::find_command(std::size_t index, ShellState& state) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  std::string root = ".";
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    if (!words[at].text.starts_with("-") && !words[at].text.starts_with("(") && words[at].text != "!") {
+      root = words[at].text;
+      break;
+    }
+  }
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::string& word = words[at].text;
+    if (word != "-exec" && word != "-execdir" && word != "-ok" && word != "-okdir" && word != "-x" && word != "-X" && word != "--exec") continue;
+    std::vector<ShellWord> command;
+    for (++at; at < words.size() && words[at].text != ";" && words[at].text != "+"; ++at) command.push_back(words[at]);
+    // What is found lies below the root; its name is not known.
+    for (ShellWord& each : command) replace_all(each, "{}", root + "/found", true);
+    if (!command.empty()) run_words(std::move(command), {}, Redirects{}, state, ShellFlow{});
+  }
+}
+
+void ShellWalker::git_command(std::size_t index, ShellState& state) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  auto script_after = [&](const Names& options) {
+    for (std::size_t at = 1; at + 1 < words.size(); ++at) {
+      if (options.contains(words[at].text)) {
+        ShellState inner = state;
+        run_script_word(words[at + 1], inner, ShellFlow{});
+      }
+    }
+  };
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::string& word = words[at].text;
+    // An alias that is a shell command: -c alias.x='!rm ...'
+    const std::size_t bang = word.find("=!");
+    if (bang != std::string::npos) {
+      ShellState inner = state;
+      ShellWord alias = words[at];
+      alias.text = word.substr(bang + 2);
+      alias.source = alias.source.substr(std::min(alias.source.size(), alias.source.find("=!") + 2));
+      run_script_word(alias, inner, ShellFlow{});
+    }
+    if (word == "foreach" && at + 1 < words.size()) {
+      std::size_t first = at + 1;
+      while (first < words.size() && words[first].text.starts_with("-")) ++first;
+      ShellState inner = state;
+      inner.folders.clear();
+      run_joined(index, first, inner, ShellFlow{});
+    }
+    if (word == "run" && at > 1 && words[at - 1].text == "bisect") run_from(index, at + 1, state, ShellFlow{});
+    if (word == "filter-branch") {
+      script_after({"--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter"});
+    }
+    if (word == "rebase") script_after({"--exec", "-x"});
+  }
+}
+
+void ShellWalker::ssh_command(std::size_t index, ShellState& state, const ShellFlow& input) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  std::size_t at = 1;
+  bool host = false;
+  for (; at < words.size(); ++at) {
+    const std::string& word = words[at].text;
+    if (word.size() > 1 && word[0] == '-') {
+      if (word.size() == 2 && std::string_view("bcDEeFIiJLlmOopQRSWw").find(word[1]) != std::string_view::npos) ++at;
+      continue;
+    }
+    if (host) break;
+    host = true;
+  }
+  ShellState remote;
+  remote.remote = true;
+  remote.environment_known = false;
+  (void)state;
+  if (at < words.size()) {
+    run_joined(index, at, remote, input);
+  } else if (host && input.kind == Kind::literal) {
+    run_fed(input, script_.commands[index].text, remote);
+  }
+}
+
+void ShellWalker::change_folder(std::size_t index, ShellState& state) {
+  const std::vector<ShellWord>& words = script_.commands[index].words;
+  std::size_t at = 1;
+  while (at < words.size() && words[at].text.size() > 1 && words[at].text[0] == '-') ++at;
+  if (at >= words.size()) {
+    state.folders = {surroundings_.home};
+    return;
+  }
+  const ShellWord& target = words[at];
+  if (target.unresolved || target.glob || target.text == "-" || target.text.empty()) {
+    state.folders.clear();
+    return;
+  }
+  const std::filesystem::path path(target.text);
+  if (path.is_absolute()) {
+    state.folders = {path.lexically_normal().string()};
+    return;
+  }
+  for (std::string& folder : state.folders) folder = (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
+ShellFlow ShellWalker::builtin(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input,
+                               bool& done) {
+  const std::vector<ShellWord> words = script_.commands[index].words;
+  done = true;
+  if (name == "cd" || name == "pushd") {
+    change_folder(index, state);
+    return {};
+  }
+  if (name == "popd") {
+    state.folders.clear();
+    return {};
+  }
+  if (name == "eval") {
+    script_.commands[index].inert = true;
+    return run_joined(index, 1, state, input);
+  }
+  if (name == "source" || name == ".") {
+    if (words.size() > 1) {
+      const std::string part = script_.commands[index].text;
+      check_downloaded(index, words[1], state);
+      if (words[1].process) return run_fed(*words[1].process, part, state);
+      if (words[1].text == "/dev/stdin") return run_fed(input, part, state);
+    }
+    state.environment_known = false;
+    return ShellFlow{Kind::computed, "", {}};
+  }
+  if (name == "trap") {
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      if (words[at].text.starts_with("-") || words[at].text.empty()) continue;
+      ShellState later = state;
+      run_script_word(words[at], later, ShellFlow{});
+      break;
+    }
+    script_.commands[index].inert = true;
+    return {};
+  }
+  if (name == "set" || name == "shift") {
+    if (name == "shift" || words.size() > 1) {
+      std::size_t at = 1;
+      while (name == "set" && at < words.size() && words[at].text.size() > 1 && (words[at].text[0] == '-' || words[at].text[0] == '+')) {
+        if (words[at++].text == "--") break;
+      }
+      if (name == "set" && at < words.size()) {
+        state.arguments = std::vector<ShellWord>(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
+      } else if (name == "shift" && state.arguments && words.size() == 1) {
+        if (!state.arguments->empty()) state.arguments->erase(state.arguments->begin());
+      } else if (name == "shift") {
+        state.arguments = std::nullopt;
+      }
+    }
+    script_.commands[index].inert = true;
+    return {};
+  }
+  if (kAssigners.contains(name)) {
+    const bool to_variable = name != "printf" || (words.size() > 1 && words[1].text == "-v");
+    if (to_variable) {
+      for (std::size_t at = 1; at < words.size(); ++at) {
+        if (words[at].text.starts_with("-")) continue;
+        ShellValue value{{}, true, input.kind == Kind::download};
+        // `read x <<< /etc`: one variable gets the whole line.
+        if (name == "read" && input.kind == Kind::literal) value.choices.push_back({mark_unresolved(input.text.substr(0, input.text.find('\n')))});
+        state.variables[words[at].text] = value;
+      }
+      return {};
+    }
+  }
+  if (name == "alias") {
+    // Not expanded in a script, unless shopt says so.
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      const std::size_t equals = words[at].text.find('=');
+      if (equals == std::string::npos) continue;
+      ShellState later = state;
+      ShellWord body = words[at];
+      body.text = body.text.substr(equals + 1);
+      body.source = body.source.substr(std::min(body.source.size(), body.source.find('=') + 1));
+      run_script_word(body, later, ShellFlow{});
+    }
+    return {};
+  }
+  done = false;
+  return {};
+}
+
+// What a plain command prints, where that may be read as a program later on.
+ShellFlow ShellWalker::output_of(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input) {
+  const std::vector<ShellWord>& words = script_.commands[index].words;
+  if (name == "echo") {
+    std::size_t at = 1;
+    bool escapes = false;
+    while (at < words.size() && words[at].text.size() > 1 && words[at].text[0] == '-' &&
+           words[at].text.find_first_not_of("neE", 1) == std::string::npos) {
+      escapes = escapes || words[at].text.find('e') != std::string::npos;
+      ++at;
+    }
+    bool downloaded = false;
+    for (std::size_t i = at; i < words.size(); ++i) downloaded = downloaded || words[i].downloaded;
+    if (downloaded) return ShellFlow{Kind::download, "", {}};
+    const std::string text = joined(words, at);
+    ShellFlow flow{Kind::literal, (escapes ? decode_ansi_c(text) : text) + "\n", {}};
+    for (std::size_t i = at; i < words.size(); ++i) flow.roots.push_back(words[i].text);
+    return flow;
+  }
+  if (name == "printf" && words.size() > 1) {
+    for (const ShellWord& word : words) {
+      if (word.downloaded) return ShellFlow{Kind::download, "", {}};
+    }
+    return ShellFlow{Kind::literal, printf_text(words), {}};
+  }
+  if (name == "pwd" && state.folders.size() == 1) return ShellFlow{Kind::literal, state.folders.front() + "\n", {}};
+  if ((name == "which" || name == "type") && words.size() > 1) return ShellFlow{Kind::literal, words.back().source + "\n", {}};
+  // A new name of its own, whose like is nowhere protected.
+  if (name == "mktemp") return ShellFlow{Kind::literal, "/tmp/mktemp.unique/unique\n", {}};
+  if (name == "true" || name == "false" || name == ":" || name == "test" || name == "[") return {};
+
+  if (kDownloaders.contains(name)) {
+    bool to_file = false;
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      const std::string& word = words[at].text;
+      const bool named = (name == "curl" && (word == "-o" || word == "--output")) || (name == "wget" && (word == "-O" || word == "--output-document"));
+      const bool bundled = word.size() > 2 && word[0] == '-' && word[1] != '-' && word.back() == (name == "curl" ? 'o' : 'O') &&
+                           (name == "curl" || name == "wget");
+      if ((named || bundled) && at + 1 < words.size()) {
+        const std::string& file = words[at + 1].text;
+        to_file = to_file || (file != "-" && file != "/dev/stdout");
+        state.from_net.insert(file);
+      } else if (name == "wget" && word.size() > 2 && word[0] == '-' && word[1] != '-' && word.ends_with("O-")) {
+        return ShellFlow{Kind::download, "", {}};
+      } else if (word == "-O" || word == "--remote-name" || (name == "curl" && word.size() > 2 && word[0] == '-' && word[1] != '-' && word.find('O') != std::string::npos)) {
+        to_file = to_file || name == "curl";
+      }
+      if (word.find('/') != std::string::npos) state.from_net.insert(word.substr(word.rfind('/') + 1));
+    }
+    state.from_net.erase("");
+    state.from_net.erase("-");
+    if (name == "wget" && !to_file) {
+      // Without -O it writes a file; with -O - it was seen above.
+      for (std::size_t at = 1; at + 1 < words.size(); ++at) {
+        const std::string& word = words[at].text;
+        const bool to_output = (word.starts_with("-") && word.ends_with("O")) || word == "--output-document";
+        if (to_output && words[at + 1].text == "-") return ShellFlow{Kind::download, "", {}};
+        if (to_output && words[at + 1].text == "/dev/stdout") return ShellFlow{Kind::download, "", {}};
+      }
+      for (const ShellWord& word : words) {
+        if (word.text == "--output-document=-") return ShellFlow{Kind::download, "", {}};
+      }
+      return {};
+    }
+    return to_file ? ShellFlow{} : ShellFlow{Kind::download, "", {}};
+  }
+
+  if (input.kind == Kind::download) {
+    if (name == "tee") {
+      for (std::size_t at = 1; at < words.size(); ++at) {
+        if (!words[at].text.starts_with("-")) state.from_net.insert(words[at].text);
+      }
+    }
+    return ShellFlow{Kind::download, "", {}};
+  }
+  for (const ShellWord& word : words) {
+    if (word.process && word.process->kind == Kind::download) return ShellFlow{Kind::download, "", {}};
+  }
+  const bool has_files = words.size() > 1 && std::any_of(words.begin() + 1, words.end(), [](const ShellWord& word) {
+                           return word.unresolved || (!word.text.empty() && word.text != "-" && word.text[0] != '-');
+                         });
+  if (name == "cat" || name == "tee") {
+    if (name == "tee" || !has_files) return input;
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      if (state.from_net.contains(words[at].text)) return ShellFlow{Kind::download, "", {}};
+    }
+    return ShellFlow{Kind::file, "", {}};
+  }
+  ShellFlow flow{Kind::computed, "", input.roots};
+  if (name == "find" || name == "fd" || name == "ls" || name == "tree" || name == "du" || name == "locate") {
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      if (words[at].text.starts_with("-")) {
+        if (name == "find") break;
+        continue;
+      }
+      flow.roots.push_back(words[at].text);
+    }
+    if (flow.roots.empty()) flow.roots.push_back(".");
+  }
+  return flow;
+}
+
+}  // namespace errand
