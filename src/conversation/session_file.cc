@@ -74,7 +74,7 @@ std::string SessionFile::open() {
 
 std::string SessionFile::open_locked() {
   if (fd_) return {};
-  if (std::string error = make_private_folder(session_folder_); !error.empty()) return error;
+  if (std::string error = ensure_private_folder(session_folder_); !error.empty()) return error;
   if (std::string error = lock_.acquire(session_folder_ + "/lock"); !error.empty()) return error;
   UniqueFd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return failure("open", path_);

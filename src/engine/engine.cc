@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/folder.h"
 #include "engine/environment.h"
 #include "engine/file_system.h"
 #include "engine/launcher.h"

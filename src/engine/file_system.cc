@@ -38,18 +38,4 @@ FileSystem& real_file_system() {
   return *system;
 }
 
-int make_private_folder(const std::string& path) {
-  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string part = path.substr(0, end);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST && (errno != EROFS || end == std::string::npos))
-      return -errno;
-    if (end == std::string::npos) break;
-  }
-  struct stat status{};
-  if (::stat(path.c_str(), &status) != 0) return -errno;
-  if (!S_ISDIR(status.st_mode)) return -ENOTDIR;
-  if ((status.st_mode & 077) != 0 && ::chmod(path.c_str(), 0700) != 0) return -errno;
-  return 0;
-}
-
 }  // namespace errand

@@ -25,7 +25,4 @@ class FileSystem {
 // The kernel's. Lives for ever.
 FileSystem& real_file_system();
 
-// Makes the folder and its parents; the folder itself is private (0700) afterwards. -errno, or 0.
-int make_private_folder(const std::string& path);
-
 }  // namespace errand

@@ -67,7 +67,7 @@ std::string open(const std::string& state_home) {
                          clean_utf8(name));
     }
   }
-  if (std::string error = make_private_folder(state_home); !error.empty()) return error;
+  if (std::string error = ensure_private_folder(state_home); !error.empty()) return error;
   const std::string path = state_home + "/errand.log";
   // Made here, so that nobody else may read it from its first byte on.
   if (!UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600))) {

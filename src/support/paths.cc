@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/folder.h"
 #include "base/utf8.h"
 
 namespace errand {
@@ -102,22 +103,10 @@ std::string project_folder_in(const std::string& state_home, const std::string& 
   return state_home + "/projects/" + encode_folder(real_path(cwd, error).value_or(cwd));
 }
 
-std::string make_private_folder(const std::string& path) {
-  const auto failure = [](const std::string& folder, int number) {
-    return fmt::format("cannot make folder \"{}\": {}", clean_utf8(folder), std::strerror(number));
-  };
-  struct stat info {};
-  if (::stat(path.c_str(), &info) == 0) return S_ISDIR(info.st_mode) ? std::string() : failure(path, ENOTDIR);
-  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string folder = path.substr(0, end);
-    // An existing parent may be one that we could not make (read-only, automounted), so ask first.
-    if (::stat(folder.c_str(), &info) != 0) {
-      if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return failure(folder, errno);
-    } else if (!S_ISDIR(info.st_mode)) {
-      return failure(folder, ENOTDIR);
-    }
-    if (end == std::string::npos) return {};
-  }
+std::string ensure_private_folder(const std::string& path) {
+  const int error = make_private_folder(path);
+  if (error == 0) return {};
+  return fmt::format("cannot make folder \"{}\": {}", clean_utf8(path), std::strerror(-error));
 }
 
 }  // namespace errand

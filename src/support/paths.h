@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the product keeps its things: $XDG_STATE_HOME/errand and $XDG_CONFIG_HOME/errand, and in the former one folder
-// a project. Nothing here makes a folder but make_private_folder().
+// a project. Nothing here makes a folder but ensure_private_folder().
 #pragma once
 
 #include <optional>
@@ -27,6 +27,6 @@ std::string project_folder_in(const std::string& state_home, const std::string& 
 
 // Makes the folder and its missing parents with mode 0700. An empty text, or what failed:
 // `cannot make folder "/x/y": Permission denied`.
-std::string make_private_folder(const std::string& path);
+std::string ensure_private_folder(const std::string& path);
 
 }  // namespace errand

@@ -73,14 +73,14 @@ TEST_F(PathsTest, SymlinksAreResolvedInTheProjectFolder) {
 }
 
 TEST_F(PathsTest, PrivateFoldersAreMadeWithTheirParents) {
-  EXPECT_EQ(make_private_folder(folder_ + "/a/b/c"), "");
+  EXPECT_EQ(ensure_private_folder(folder_ + "/a/b/c"), "");
   for (const char* part : {"/a", "/a/b", "/a/b/c"}) EXPECT_EQ(mode_of(folder_ + part), 0700u) << part;
-  EXPECT_EQ(make_private_folder(folder_ + "/a/b/c"), "");
-  EXPECT_EQ(make_private_folder(folder_ + "/a/d/"), "");
+  EXPECT_EQ(ensure_private_folder(folder_ + "/a/b/c"), "");
+  EXPECT_EQ(ensure_private_folder(folder_ + "/a/d/"), "");
   EXPECT_EQ(mode_of(folder_ + "/a/d"), 0700u);
   std::ofstream(folder_ + "/file") << "x";
-  EXPECT_EQ(make_private_folder(folder_ + "/file"), "cannot make folder \"" + folder_ + "/file\": Not a directory");
-  EXPECT_EQ(make_private_folder(folder_ + "/file/x"), "cannot make folder \"" + folder_ + "/file\": Not a directory");
+  EXPECT_EQ(ensure_private_folder(folder_ + "/file"), "cannot make folder \"" + folder_ + "/file\": Not a directory");
+  EXPECT_EQ(ensure_private_folder(folder_ + "/file/x"), "cannot make folder \"" + folder_ + "/file/x\": Not a directory");
 }
 
 TEST(Homes, FollowXdgAndIgnoreRelativeValues) {
