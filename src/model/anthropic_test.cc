@@ -301,6 +301,13 @@ TEST_F(AnthropicTest, AnswersThatWereCutOrRefused) {
   server_.push_bytes(stream_head() + start() + text_block(0, "x") + tool_block(1, "t1", {""}) + stop("max_tokens"));
   EXPECT_EQ(reply_of(respond()).blocks.size(), 1u);
 
+  // A message that ends while a block has not: whatever it calls itself, the use is a half one.
+  server_.push_bytes(stream_head() + start() + text_block(0, "x") + tool_block(1, "t1", {"{}"}, false) +
+                     stop("tool_use"));
+  reply = reply_of(respond());
+  EXPECT_EQ(reply.blocks.size(), 1u);
+  EXPECT_EQ(reply.stop, StopReason::end_turn);
+
   server_.push_bytes(stream_head() + start() + text_block(0, "No") + tool_block(1, "t1", {"{}"}) + stop("refusal"));
   reply = reply_of(respond());
   EXPECT_EQ(reply.blocks.size(), 1u);
