@@ -90,7 +90,10 @@ int Keeper::run() {
   ::sigemptyset(&wanted);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) ::sigaddset(&wanted, signal);
   signals_.reset(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!signals_) return 1;
+  if (!signals_) {
+    refuse_start(StartStep::fork, errno);
+    return 1;
+  }
   ask_for_sender(channel_.get());
 
   while (!done_) {
@@ -244,6 +247,7 @@ void Keeper::on_host_gone() {
   // Somebody may have stopped the zygote, and it should not outlive us all that way.
   if (zygote_lives()) ::kill(world_.zygote, SIGCONT);
   if (!started_) return leave(0);
+  if (ending_ == Ending::left) return;  // the next round is the last one
   if (world_.scan_all && zygote_lives() && (ending_ == Ending::none || ending_ == Ending::delegated)) {
     ending_ = Ending::delegated;
     grace_end_ = since + grace_ms_;
@@ -318,7 +322,7 @@ void Keeper::kill_round(std::int64_t now) {
   const bool only_refused = count.live > 0 && count.refused == count.live;
   if (ending_ == Ending::killing && !only_refused && now < give_up_at_) return;
 
-  answer_stops(count.live);
+  answer_stops(count.readable ? count.live : std::max(count.live, 1U));
   // While new ones appear the fight goes on, but nobody waits for it any longer.
   if (count.fresh == 0) ending_ = Ending::left;
   if (!abandoned_) return;

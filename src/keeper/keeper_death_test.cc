@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -332,6 +333,45 @@ TEST_P(KeeperDeathTest, AForkBombIsEndedAfterTheHost) {
   EXPECT_TRUE(gone(host.report().zygote));
 }
 
+TEST_P(KeeperDeathTest, WithoutAProcessLeftTheStartFailsWithItsReason) {
+  HostProcess host(
+      [this](HostReport& report) {
+        ZygoteClient zygote;
+        if (!zygote.start(scan())) return false;
+        auto first = zygote.launch(Command::shell("sleep 1000", marker_));
+        auto spare = zygote.keeper();
+        const auto started = first ? first->next() : std::nullopt;
+        if (!started || !spare) return false;
+        report.from_shell(started->pid);
+        pid_t idle = 0;
+        if (!eventually([&] {
+              for (const pid_t keeper : children_of(report.zygote)) {
+                if (keeper != report.keeper) idle = keeper;
+              }
+              return idle != 0 && look_at(idle)->name == "errand-keeper";
+            })) {
+          return false;
+        }
+        // One is less than there are, whoever the user is.
+        const rlimit one{1, 1};
+        if (::prlimit(report.zygote, RLIMIT_NPROC, &one, nullptr) != 0) return false;
+        if (::prlimit(idle, RLIMIT_NPROC, &one, nullptr) != 0) return false;
+        auto second = zygote.keeper();  // the zygote tells without being asked
+        if (!second || !spare->start(Command::shell("sleep 1000", marker_))) return false;
+        for (Task* task : {&*second, &*spare}) {
+          const auto event = task->next();
+          if (!event || event->kind != KeeperEventKind::could_not_start || event->step != StartStep::fork ||
+              event->error != EAGAIN || !task->at_end()) {
+            return false;
+          }
+        }
+        return first->stop(0) && first->await(KeeperEventKind::empty).has_value();
+      },
+      lonely_user());
+  EXPECT_TRUE(host.ready());
+  EXPECT_TRUE(marker_.all_gone());
+}
+
 TEST_P(KeeperDeathTest, WhatMayNotBeSignalledIsReportedAndDoesNotHoldAStopUp) {
   if (::getuid() != 0) GTEST_SKIP() << "needs root to make a program of somebody else's";
   // A setuid copy of setpriv becomes root entirely, as sudo does.
@@ -351,9 +391,6 @@ TEST_P(KeeperDeathTest, WhatMayNotBeSignalledIsReportedAndDoesNotHoldAStopUp) {
         const auto started = task ? task->next() : std::nullopt;
         if (!started) return false;
         report.from_shell(started->pid);
-        for (const pid_t child : children_of(started->pid)) {
-          if (look_at(child)->name == "sleep") report.other = child;
-        }
         // The environment of the one is hidden from this user, so it is found by its parent.
         if (!eventually([&] {
               std::size_t sleeps = 0;
@@ -378,7 +415,7 @@ TEST_P(KeeperDeathTest, WhatMayNotBeSignalledIsReportedAndDoesNotHoldAStopUp) {
   EXPECT_TRUE(host.ready());
   if (host.ready()) {
     ASSERT_TRUE(is_alive(host.report().other));
-    // Still watched: it goes with the keeper when it goes, or the keeper gives it up with the host.
+    // The keeper gives it up with the host.
     host.kill();
     EXPECT_TRUE(gone(host.report().keeper));
     EXPECT_TRUE(gone(host.report().zygote));

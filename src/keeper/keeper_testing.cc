@@ -193,8 +193,7 @@ bool Task::stop(std::uint32_t grace_ms) {
 
 std::optional<KeeperEvent> Task::next() {
   KeeperEvent event;
-  if (!readable(channel_.get())) return std::nullopt;
-  const ssize_t size = ::recv(channel_.get(), &event, sizeof event, 0);
+  const ssize_t size = receive(&event, sizeof event);
   if (size != static_cast<ssize_t>(sizeof event)) return std::nullopt;
   return event;
 }
@@ -208,10 +207,16 @@ std::optional<KeeperEvent> Task::await(KeeperEventKind kind) {
 
 bool Task::at_end() {
   char byte = 0;
-  if (!readable(channel_.get())) return false;
-  const ssize_t size = ::recv(channel_.get(), &byte, 1, 0);
-  // A keeper that went without reading what we sent resets the connection.
-  return size == 0 || (size < 0 && errno == ECONNRESET && ::recv(channel_.get(), &byte, 1, 0) == 0);
+  return receive(&byte, 1) == 0;
+}
+
+ssize_t Task::receive(void* bytes, std::size_t size) {
+  ssize_t got = -1;
+  do {
+    if (!readable(channel_.get())) return -1;
+    got = ::recv(channel_.get(), bytes, size, 0);
+  } while (got < 0 && errno == ECONNRESET);
+  return got;
 }
 
 std::string Task::read_output() {

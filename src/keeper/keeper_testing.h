@@ -83,6 +83,8 @@ class Task {
   bool send_start(StartRequest request, const std::string& strings, const std::vector<int>& fds);
 
  private:
+  ssize_t receive(void* bytes, std::size_t size);
+
   UniqueFd channel_;
   UniqueFd output_;
   UniqueFd duplex_;

@@ -72,6 +72,7 @@ int run(int argc, char** argv) {
   int type = 0;
   socklen_t size = sizeof type;
   if (::getsockopt(kControlFd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET) return kWrongUse;
+  if (maker_of(kControlFd) <= 0) return kWrongUse;
   if (::fcntl(kHostPidFd, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(kControlFd, F_SETFD, FD_CLOEXEC) != 0) return kWrongUse;
   default_signals();
   close_from(kHostPidFd + 1);
