@@ -28,8 +28,8 @@
 // After could_not_start nothing follows but the end of file. A StopRequest is answered before `empty`; one that crosses
 // with `empty` on its way gets no answer but the end of file. An idle keeper answers a StopRequest with stopped{0, 0}
 // and exits. An end of file without could_not_start or `empty` before it means that the keeper was killed; its
-// processes are then ended by the zygote, if that lives. A keeper that goes while a packet of the engine is unread makes
-// the kernel say ECONNRESET once, before the last events: the engine reads on. A zygote that cannot fork sends
+// processes are then ended by the zygote, if that lives. A keeper that goes while a packet of the engine is unread
+// makes the kernel say ECONNRESET once, before the last events: the engine reads on. A zygote that cannot fork sends
 // could_not_start{fork} and closes, so a StartRequest may meet EPIPE, with the reason waiting to be read.
 #pragma once
 
