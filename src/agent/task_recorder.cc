@@ -52,14 +52,21 @@ void TaskRecorder::on_task_started(const TaskSnapshot& task) {
     const std::lock_guard lock(mutex_);
     open_[task->id] = by_hand;
   }
+  // A foreground command whose processes outlive it is announced when it has ended, by the supervisor's thread.
+  if (task->status != TaskStatus::running) {
+    post({task, true});
+    return;
+  }
   journal_.task_start(*task, by_hand);
   events_.push(event::TasksChange{});
 }
 
-void TaskRecorder::on_task_ended(const TaskSnapshot& task) {
+void TaskRecorder::on_task_ended(const TaskSnapshot& task) { post({task, false}); }
+
+void TaskRecorder::post(Change change) {
   {
     const std::lock_guard lock(mutex_);
-    ended_.push_back(task);
+    changes_.push_back(std::move(change));
   }
   changed_.notify_all();
 }
@@ -76,11 +83,15 @@ void TaskRecorder::run() {
   auto next_change = Clock::now();
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (!ended_.empty()) {
-      const TaskSnapshot task = std::move(ended_.front());
-      ended_.pop_front();
+    if (!changes_.empty()) {
+      const Change change = std::move(changes_.front());
+      changes_.pop_front();
       lock.unlock();
-      record_end(task);
+      if (change.started) {
+        journal_.task_start(*change.task, false);
+      } else {
+        record_end(change.task);
+      }
       lock.lock();
     } else if (finished_) {
       return;

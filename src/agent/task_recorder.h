@@ -55,7 +55,12 @@ class TaskRecorder : public EngineListener {
   void on_task_changed(const TaskSnapshot& task) override;
 
  private:
+  struct Change {
+    TaskSnapshot task;
+    bool started = false;  // else ended
+  };
   void run();
+  void post(Change change);
   void record_end(const TaskSnapshot& task);
 
   Journal& journal_;
@@ -66,7 +71,7 @@ class TaskRecorder : public EngineListener {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, bool, std::less<>> open_;  // id -> by hand
-  std::deque<TaskSnapshot> ended_;
+  std::deque<Change> changes_;
   bool list_changed_ = false;  // a TasksChange that the throttle holds back
   bool finished_ = false;
   std::thread thread_;
