@@ -12,8 +12,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# docs/architecture.md: which rooms a room may see, directly or through another. The order of hosts among themselves
-# does not matter: none may see another.
+# docs/architecture.md: which rooms a room may see, directly or through another. Hosts see no other host, but for
+# the demo, which is a REPL with a script, and the command line, which starts them all.
 ARROWS = {
     "base": [],
     "keeper": ["base"],
@@ -29,6 +29,7 @@ ARROWS = {
     "terminal": ["base", "support"],
     "repl": ["agent", "workflow", "terminal"],
     "demo": ["repl"],
+    "cli": ["demo", "repl"],
     "print": ["agent", "workflow"],
     "mcp": ["agent", "workflow"],
     "web": ["agent", "workflow"],
