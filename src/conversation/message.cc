@@ -169,7 +169,7 @@ std::optional<TaskNotificationBlock> notification_from_json(const json::object& 
   block.duration_ms = get_int(object, "duration_ms");
   for (const auto& [key, member] : kOptionalTexts) block.*member = get_string(object, key).value_or("");
   if (const json::object* usage = get_object(object, "usage")) {
-    block.usage.emplace();
+    block.usage = TaskNotificationBlock::Usage{};
     for (const auto& [key, member] : kCounters) (*block.usage).*member = get_int(*usage, key).value_or(0);
   }
   return block;
