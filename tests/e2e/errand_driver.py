@@ -379,10 +379,14 @@ class Tmux:
         self._call("resize-window", "-x", str(columns), "-y", str(rows))
 
     def dead(self):
-        return self._call("display-message", "-p", "#{pane_dead} #{pane_dead_status}").split()
+        """["0"], or ["1", the exit code or the signal's name]; the second comes a moment after the first."""
+        return self._call("display-message", "-p", "#{pane_dead} #{pane_dead_status}#{pane_dead_signal}").split()
 
     def wait(self, deadline=DEADLINE):
-        return poll(lambda: (self.dead() + [""])[:2] if self.dead()[0] == "1" else None, deadline, "its end")[1]
+        def ended():
+            dead = self.dead()
+            return dead[1] if len(dead) == 2 else None
+        return poll(ended, deadline, "its end")
 
     def kill(self):
         self._call("kill-server", check=False)

@@ -69,12 +69,7 @@ int run_repl_here(const Request& request) {
   }
   options.banner.push_back("errand " + std::string(version) + " - " +
                            (options.model ? model_text(*options.model) + " - " : "") + folder);
-  if (!options.model) {
-    options.banner.push_back(
-        "No model is configured: start with --model anthropic:NAME and ANTHROPIC_API_KEY set, or put");
-    options.banner.push_back("model = \"anthropic:NAME\" into " + config_home() +
-                             "/config.toml. !cmd, !cmd & and /bg work without (/help).");
-  }
+  if (!options.model) options.banner.emplace_back(no_model_text());
   return repl::run_repl(std::move(options));
 }
 

@@ -206,7 +206,7 @@ exec ./build/server get "${1:-/}"
 
 // Each turn is chosen by what the model has just been told, so the script follows what really happens.
 constexpr std::string_view script = R"({"turns": [
-  {"when": "^Run all the tests", "delay_ms": 500,
+  {"when": "(?m)^Run all the tests", "delay_ms": 500,
    "text": "I run the tests in the background and look for TODOs meanwhile.",
    "tools": [{"name": "background_bash", "input": {"command": "sh run-tests.sh"}},
              {"name": "bash", "input": {"command": "grep -rn TODO src"}}]},
@@ -218,7 +218,7 @@ constexpr std::string_view script = R"({"turns": [
   {"when": "Task bg-1 is COMPLETED", "delay_ms": 500,
    "text": "All tests passed (exit code 0)."},
   {"when": "Task bg-1 is", "text": "The tests failed; see their output above."},
-  {"when": "^Start the dev server", "delay_ms": 500,
+  {"when": "(?m)^Start the dev server", "delay_ms": 500,
    "text": "It goes on for as long as you want it, so it runs in the background.",
    "tools": [{"name": "background_bash", "input": {"command": "sh dev.sh", "description": "dev server"}}]},
   {"when": "Background task started: bg-2", "delay_ms": 400,
@@ -228,7 +228,7 @@ constexpr std::string_view script = R"({"turns": [
    "tools": [{"name": "background_output", "input": {"task_id": "bg-2"}}]},
   {"when": "Task bg-2 is RUNNING", "delay_ms": 400,
    "text": "It answers, and its log shows the request."},
-  {"when": "^Good, stop it", "delay_ms": 400,
+  {"when": "(?m)^Good, stop it", "delay_ms": 400,
    "tools": [{"name": "background_stop", "input": {"task_id": "bg-2"}}]},
   {"when": "Task bg-2 stopped", "delay_ms": 400,
    "text": "The dev server is stopped, and its port is free again."}

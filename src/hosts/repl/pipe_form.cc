@@ -116,10 +116,7 @@ class PipeForm : public Core::Form {
   }
 
   bool end_of_input() {
-    if (!core_.session().waits_for_tasks(true)) {
-      // A task may have ended, and started a turn, since we asked whether one runs.
-      if (!core_.idle()) return true;
-      core_.pump();
+    if (core_.session().finished(true)) {
       result_ = 0;
       return true;
     }

@@ -325,7 +325,7 @@ class TerminalForm : public Core::Form {
       line_.set({});
       return;
     }
-    if (since <= quit_window_ms) return ask_to_quit();
+    if (since <= quit_window_ms && core_.idle()) return ask_to_quit();
     hint("(Ctrl+C again to quit)");
   }
 

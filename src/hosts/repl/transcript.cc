@@ -87,11 +87,15 @@ void Transcript::show(const event::HostEvent& event) {
           last_call_.clear();
           output_.line((e.is_error ? "[Error] " : "") + terminal::plain_text(e.text));
         } else if constexpr (std::is_same_v<T, event::TurnAborted>) {
+          output_.line("(aborted)");
           streaming_.clear();
           last_call_.clear();
-          output_.line("(aborted)");
+          calls_.clear();
+          aborted_ = true;
+        } else if constexpr (std::is_same_v<T, event::LoadingChange>) {
+          aborted_ = false;
         } else if constexpr (std::is_same_v<T, event::BangOutput>) {
-          output_.write(bang_filter_.feed(e.text));
+          if (!aborted_) output_.write(bang_filter_.feed(e.text));
         }
       },
       event);
@@ -103,7 +107,7 @@ void Transcript::show_user(const Message& message) {
     if (const auto* bang = std::get_if<BangBlock>(&block)) {
       output_.end_line();
       bang_filter_ = {};
-      if (bang->ending != "exit code 0") output_.line("(" + terminal::plain_text(bang->ending) + ")");
+      if (!aborted_ && bang->ending != "exit code 0") output_.line("(" + terminal::plain_text(bang->ending) + ")");
     } else if (const auto* text = std::get_if<TextBlock>(&block)) {
       if (const auto found = std::find(shown_.begin(), shown_.end(), text->text); found != shown_.end()) {
         shown_.erase(found);
@@ -116,7 +120,7 @@ void Transcript::show_user(const Message& message) {
 }
 
 void Transcript::show_delta(const event::AssistantContentUpdated& update) {
-  if (update.thinking) return;
+  if (update.thinking || aborted_) return;
   if (filtered_ != update.message_id) {
     filtered_ = update.message_id;
     filter_ = {};
@@ -140,17 +144,27 @@ void Transcript::show_delta(const event::AssistantContentUpdated& update) {
 }
 
 void Transcript::show_tool(const event::ToolBlockUpdated& update) {
-  if (update.stage == event::ToolBlockUpdated::Stage::start) {
-    output_.line("[Tool] " + call_text(update.use));
-    last_call_ = update.use.id;
-    return;
+  using Stage = event::ToolBlockUpdated::Stage;
+  // All calls of an answer are announced before the first runs; what a person wants to see is a call and its result.
+  if (update.stage == Stage::start || aborted_) return;
+  if (update.stage == Stage::running) return show_call(update.use);
+  if (!update.result) return;
+  // What was denied never ran. Several may run side by side: a result that does not follow its call says whose it is.
+  if (calls_.erase(update.use.id) == 0) {
+    show_call(update.use);
+    calls_.erase(update.use.id);
+  } else if (last_call_ != update.use.id) {
+    output_.line("[Tool] " + terminal::plain_text(update.use.name) + ":");
   }
-  if (update.stage != event::ToolBlockUpdated::Stage::end || !update.result) return;
-  // Several calls may run side by side: an answer that does not follow its call says whose it is.
-  if (last_call_ != update.use.id) output_.line("[Tool] " + terminal::plain_text(update.use.name) + ":");
   last_call_.clear();
   const std::string text = result_text(update.use, *update.result);
   if (!text.empty()) output_.line(text);
+}
+
+void Transcript::show_call(const ToolUseBlock& use) {
+  output_.line("[Tool] " + call_text(use));
+  calls_.insert(use.id);
+  last_call_ = use.id;
 }
 
 }  // namespace errand::repl

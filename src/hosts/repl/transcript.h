@@ -9,6 +9,7 @@
 #pragma once
 
 #include <deque>
+#include <set>
 #include <string>
 
 #include "agent/events.h"
@@ -36,6 +37,7 @@ class Transcript {
   void show_user(const Message& message);
   void show_delta(const event::AssistantContentUpdated& update);
   void show_tool(const event::ToolBlockUpdated& update);
+  void show_call(const ToolUseBlock& use);
 
   Output& output_;
   std::string user_mark_;
@@ -44,7 +46,9 @@ class Transcript {
   std::string pending_space_;  // newlines that are only written if text follows
   std::string filtered_;       // the message that the filter is in the middle of
   terminal::TextFilter filter_, bang_filter_;
-  std::string last_call_;  // the tool whose call is the last line that was written
+  bool aborted_ = false;         // what still comes of the turn is of no interest
+  std::set<std::string> calls_;  // ids of calls that were shown and have not ended
+  std::string last_call_;        // the call that is the last line that was written
 };
 
 }  // namespace errand::repl

@@ -25,6 +25,9 @@ class TranscriptTest : public ::testing::Test {
   void start(const ToolUseBlock& use) {
     transcript.show(event::ToolBlockUpdated{"m", use, event::ToolBlockUpdated::Stage::start, std::nullopt});
   }
+  void running(const ToolUseBlock& use) {
+    transcript.show(event::ToolBlockUpdated{"m", use, event::ToolBlockUpdated::Stage::running, std::nullopt});
+  }
   void end(const ToolUseBlock& use, std::string text, bool is_error = false) {
     transcript.show(event::ToolBlockUpdated{"m", use, event::ToolBlockUpdated::Stage::end,
                                             ToolResultBlock{use.id, std::move(text), is_error}});
@@ -44,8 +47,10 @@ TEST_F(TranscriptTest, TheConversationOfTheMission) {
   delta("a", "in the background.");
   end_message();
   start(test);
-  end(test, "Background task started: bg-1\nRead it with background_output.\n");
   start(grep);
+  running(test);
+  end(test, "Background task started: bg-1\nRead it with background_output.\n");
+  running(grep);
   end(grep, "src/a.c:42: // TODO\n");
   delta("b", "One TODO.\n");
   end_message();
@@ -60,11 +65,21 @@ TEST_F(TranscriptTest, TheConversationOfTheMission) {
 
 TEST_F(TranscriptTest, AnswersOfToolsThatRanSideBySideSayWhoseTheyAre) {
   const ToolUseBlock one = call("1", "read", {{"path", "a"}}), two = call("2", "read", {{"path", "b"}});
-  start(one);
-  start(two);
+  running(one);
+  running(two);
   end(two, "B");
   end(one, "A");
   EXPECT_EQ(output.text, "[Tool] read(path=\"a\")\n[Tool] read(path=\"b\")\nB\n[Tool] read:\nA\n");
+}
+
+TEST_F(TranscriptTest, ACallThatWasDeniedIsShownWithItsRefusal) {
+  const ToolUseBlock one = call("1", "bash", {{"command", "a"}}), two = call("2", "bash", {{"command", "b"}});
+  start(one);
+  start(two);
+  end(one, "Permission denied", true);
+  end(two, "Permission denied", true);
+  EXPECT_EQ(output.text,
+            "[Tool] bash(command=\"a\")\nPermission denied\n[Tool] bash(command=\"b\")\nPermission denied\n");
 }
 
 TEST_F(TranscriptTest, NothingIsBegunForBlanksBeforeAToolCall) {
@@ -104,7 +119,7 @@ TEST_F(TranscriptTest, ControlCharactersOfModelsAndTasksAreRemovedAlsoWhenASeque
   delta("a", "re\x1b[3");
   delta("a", "1md");
   end_message();
-  start(use);
+  running(use);
   end(use, "\x1b]0;title\x07out\r\n");
   EXPECT_EQ(output.text, "[Agent] red\n[Tool] bash(command=\"printf '\\\\x1b[31m\\nx'\")\nout\n");
 }
@@ -116,6 +131,19 @@ TEST_F(TranscriptTest, LongResultsAreCutWithACount) {
   EXPECT_EQ(result_text(use, {"1", text, false}), "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n... (3 more lines)");
   EXPECT_EQ(result_text(use, {"1", "1\n2\n", false}), "1\n2");
   EXPECT_EQ(result_text(use, {"1", "", false}), "");
+}
+
+TEST_F(TranscriptTest, AfterAnAbortNothingOfTheTurnIsShown) {
+  const ToolUseBlock one = call("1", "bash", {}), two = call("2", "bash", {});
+  transcript.show(event::LoadingChange{true});
+  running(one);
+  transcript.show(event::TurnAborted{});
+  end(one, "half of its output");
+  end(two, "Aborted by the user before it ran.");
+  transcript.show(event::LoadingChange{false});
+  delta("b", "next");
+  end_message();
+  EXPECT_EQ(output.text, "[Tool] bash()\n(aborted)\n[Agent] next\n");
 }
 
 TEST_F(TranscriptTest, AnAnswerThatIsTriedAgainBeginsAnew) {
