@@ -188,16 +188,7 @@ ShellFlow ShellWalker::statement(const ShellNode& node, ShellState& state, const
     define_function(node, state);
     return {};
   }
-  if (type == "variable_assignment") {
-    assign(node, state, nullptr);
-    return {};
-  }
-  if (type == "variable_assignments") {
-    for (const ShellNode& child : node.children()) {
-      if (child.is("variable_assignment")) assign(child, state, nullptr);
-    }
-    return {};
-  }
+  if (type == "variable_assignment" || type == "variable_assignments") return declaration(node, state);
   if (type == "test_command") {
     walk_substitutions_in(node, state);
     return {};
@@ -557,8 +548,7 @@ ShellFlow ShellWalker::simple_command(const ShellNode& node, ShellState& state, 
     for (const auto& [name, word] : assignments) {
       state.variables[name] = own.variables[name];
     }
-    if (redirects.list.empty()) return {};
-    output = run_words({}, {}, redirects, state, own_input);
+    output = run_words({}, std::move(assignments), redirects, state, own_input);
   } else {
     std::vector<std::vector<ShellWord>> ways = expand_words(word_nodes, state);
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -589,7 +579,9 @@ ShellFlow ShellWalker::declaration(const ShellNode& node, ShellState& state) {
   command.parent = parent_;
   command.inert = true;
   command.remote = state.remote;
-  for (const ShellNode& child : node.children()) {
+  std::vector<ShellNode> children = node.children();
+  if (node.is("variable_assignment")) children = {node};
+  for (const ShellNode& child : children) {
     if (child.is("variable_assignment")) {
       std::vector<std::pair<std::string, ShellWord>> assigned;
       assign(child, state, &assigned);

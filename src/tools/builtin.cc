@@ -33,7 +33,7 @@ bool flag_argument(const json::object& input, std::string_view key) { return get
 ToolResult error_result(std::string text) { return ToolResult{std::move(text), true, {}}; }
 
 std::string command_fault(std::string_view command) {
-  if (command.find('\0') != std::string_view::npos) return "command must not contain a NUL character";
+  if (command.find('\0') != std::string_view::npos) return "command must not contain NUL bytes";
   return {};
 }
 
