@@ -222,6 +222,15 @@ class _Reader:
             if time.monotonic() > end:
                 raise AssertionError(f"timed out; {pattern!r} is not in:\n{self.text[self.seen:][-3000:]}")
 
+    def expect_all(self, *patterns, deadline=DEADLINE):
+        """Waits for all of them, in any order, in what comes after the last match."""
+        begin = self.seen
+        ends = []
+        for pattern in patterns:
+            self.seen = begin
+            ends.append(self.expect(pattern, deadline).end())
+        self.seen = max(ends)
+
     def read_all(self, deadline=DEADLINE):
         end = time.monotonic() + deadline
         while self.read_some():
@@ -341,8 +350,8 @@ class Tmux:
 
     def __init__(self, box, argv, env, cwd, columns, rows):
         self.socket = box.path("tmux.socket")
-        self.env = {**os.environ, **env}
-        self.env.pop("TMUX", None)
+        # The server is the test's, so it does not carry the marker; what runs in it does.
+        self.env = {k: v for k, v in os.environ.items() if k not in ("TMUX", "ERRAND_TEST_MARK")}
         config = box.path("tmux.conf")
         with open(config, "w", encoding="utf-8") as file:
             file.write("set -g remain-on-exit on\nset -g status off\nset -g escape-time 0\nset -g history-limit 5000\n")
