@@ -92,6 +92,18 @@ TEST_P(KeeperDeathTest, TheHostsDeathGivesTheGraceOfTheStart) {
   std::filesystem::remove(file);
 }
 
+TEST_P(KeeperDeathTest, WhatMovesToTheKeeperWhileTheTreeIsAskedIsAskedAsWell) {
+  // Each SIGTERM to a shell makes orphans of those that are asked after it.
+  for (int i = 0; i < 3; ++i) {
+    HostProcess host(
+        host_with("for i in 1 2 3 4; do bash -c 'for i in 1 2 3 4; do (sleep 1000 & wait) & done; wait' & done; wait",
+                  16, kLongGrace));
+    ASSERT_TRUE(host.ready());
+    host.kill();
+    EXPECT_TRUE(marker_.all_gone());
+  }
+}
+
 TEST_P(KeeperDeathTest, ATreeThatGrowsAfterTheHostsDeathIsKilledAtOnce) {
   HostProcess host(
       host_with("trap 'for i in 1 2 3 4 5; do sleep 1000 & done; while :; do wait; done' TERM; "

@@ -263,6 +263,17 @@ bool ZygoteClient::start(bool scan_all) {
     char name[] = "errand-keeper", word[] = "zygote", scan[] = "--scan-all";
     char* argv[] = {name, word, scan_all ? scan : nullptr, nullptr};
     char* envp[] = {nullptr};
+    // Whatever a host ignores or blocks must not reach a task. glibc hides two of the signals.
+    for (const int signal : {SIGCHLD, SIGPIPE, SIGTERM, SIGHUP, SIGINT, 32, 33}) {
+      const struct {
+        void (*handler)(int);
+        unsigned long rest[7];
+      } ignore{SIG_IGN, {}};
+      ::syscall(SYS_rt_sigaction, signal, &ignore, nullptr, 8UL);
+    }
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, nullptr);
     ::fexecve(file, argv, envp);
     ::_exit(127);
   }

@@ -134,6 +134,13 @@ Count Tree::count() const {
 
 bool Tree::is_doomed(pid_t pid) const { return std::binary_search(doomed_.begin(), doomed_.end(), pid); }
 
+// A signal to its parent a moment ago may have moved it to the next subreaper: the caller, the caller's child that it
+// is below, or one of the tree.
+bool Tree::may_be_parent(const Member& member, pid_t parent) const {
+  if (parent == member.parent || parent == member.branch || parent == self_) return true;
+  return std::any_of(members_.begin(), members_.end(), [parent](const Member& other) { return other.pid == parent; });
+}
+
 void Tree::signal_one(Member& member, int signal, int then) {
   int result = 0;
   if (member.parent == self_) {
@@ -142,7 +149,7 @@ void Tree::signal_one(Member& member, int signal, int then) {
   } else {
     const UniqueFd process(open_pidfd(member.pid));
     Stat stat;
-    if (!read_stat(member.pid, stat) || (stat.parent != member.parent && stat.parent != self_)) return;
+    if (!read_stat(member.pid, stat) || !may_be_parent(member, stat.parent)) return;
     // Without a pidfd (no descriptor left in the system) the check a moment ago has to do.
     result = process ? signal_pidfd(process.get(), signal) : ::kill(member.pid, signal);
     if (result == 0 && then != 0) {

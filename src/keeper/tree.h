@@ -76,6 +76,7 @@ class Tree {
   bool scan();
   bool fill(Member& member);
   bool is_doomed(pid_t pid) const;
+  bool may_be_parent(const Member& member, pid_t parent) const;
   void signal_one(Member& member, int signal, int then);
   Count count() const;
 
