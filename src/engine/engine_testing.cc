@@ -67,6 +67,13 @@ EngineConfig test_config(const TemporaryFolder& folder) {
   return config;
 }
 
+LaunchRequest request_of(std::string command, std::string cwd) {
+  LaunchRequest request;
+  request.command = std::move(command);
+  request.cwd = std::move(cwd);
+  return request;
+}
+
 std::string launch(Engine& engine, LaunchRequest request) {
   LaunchResult result = engine.launch(std::move(request));
   if (const auto* rejected = std::get_if<Rejected>(&result)) {
@@ -76,11 +83,7 @@ std::string launch(Engine& engine, LaunchRequest request) {
   return std::get<Launched>(result).id;
 }
 
-std::string launch(Engine& engine, const std::string& command) {
-  LaunchRequest request;
-  request.command = command;
-  return launch(engine, std::move(request));
-}
+std::string launch(Engine& engine, const std::string& command) { return launch(engine, request_of(command)); }
 
 TaskSnapshot await_ended(Engine& engine, const std::string& id) {
   TaskSnapshot task = engine.wait_end(id, kDeadline);

@@ -35,6 +35,7 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 // A config with an output folder, the keeper of this build, and a short grace.
 EngineConfig test_config(const TemporaryFolder& folder);
 
+LaunchRequest request_of(std::string command, std::string cwd = {});
 // Launches and returns the id; the test fails when it is rejected.
 std::string launch(Engine& engine, const std::string& command);
 std::string launch(Engine& engine, LaunchRequest request);

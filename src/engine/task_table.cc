@@ -77,7 +77,8 @@ const TaskTable::Entry* TaskTable::find(std::string_view id) const {
 std::optional<Rejected> TaskTable::refusal(const LaunchRequest& request, bool foreground) const {
   if (closed_) return Rejected{"the session has ended"};
   if (is_blank(request.command)) return Rejected{"command must not be blank"};
-  if (request.command.find('\0') != std::string::npos || request.script.find('\0') != std::string::npos) return Rejected{"command must not contain NUL bytes"};
+  if ((request.command + request.script).find('\0') != std::string::npos)
+    return Rejected{"command must not contain NUL bytes"};
   if (request.cwd.find('\0') != std::string::npos) return Rejected{"cwd must not contain NUL bytes"};
   if (foreground) return std::nullopt;
   if (running_ >= config_.max_concurrent_background) {

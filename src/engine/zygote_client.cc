@@ -60,8 +60,10 @@ int spawn_and_wait(int program, int control, int host) {
   ::posix_spawn_file_actions_adddup2(&setup.actions, host, keeper::kHostPidFd);
   ::posix_spawn_file_actions_adddup2(&setup.actions, program, 5);
   ::posix_spawn_file_actions_addclosefrom_np(&setup.actions, 6);
+  // Not sigfillset(): it leaves out the two signals that glibc uses itself, and posix_spawn would then leave these
+  // ignored in the zygote and in every task.
   sigset_t signals;
-  ::sigfillset(&signals);
+  std::memset(&signals, 0xFF, sizeof signals);
   ::posix_spawnattr_setsigdefault(&setup.attributes, &signals);
   ::sigemptyset(&signals);
   ::posix_spawnattr_setsigmask(&setup.attributes, &signals);
