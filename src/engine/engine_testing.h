@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "errand/engine.h"
@@ -25,6 +26,21 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+};
+
+// Kills a process (and reaps it, if it is a child) at the end of its life.
+class ProcessGuard {
+ public:
+  explicit ProcessGuard(pid_t pid) : pid_(pid) {}
+  ~ProcessGuard() { kill(); }
+  ProcessGuard(ProcessGuard&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  ProcessGuard(const ProcessGuard&) = delete;
+  ProcessGuard& operator=(const ProcessGuard&) = delete;
+  pid_t pid() const { return pid_; }
+  void kill();
+
+ private:
+  pid_t pid_;
 };
 
 constexpr std::chrono::seconds kDeadline{30};
