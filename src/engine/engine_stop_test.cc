@@ -137,8 +137,9 @@ TEST_F(StopTest, PortsAreFreeWhenStopHasReturned) {
   ASSERT_FALSE(task->processes.empty());
   EXPECT_EQ(task->processes.back().ports, std::vector<std::uint16_t>{static_cast<std::uint16_t>(port)});
   engine.stop(id);
-  EXPECT_EQ(std::system(("python3 -c 'import socket\ns=socket.socket()\ns.bind((\"127.0.0.1\"," + std::to_string(port) +
-                         "))'").c_str()),
+  EXPECT_EQ(std::system(
+                ("python3 -c 'import socket\ns=socket.socket()\ns.bind((\"127.0.0.1\"," + std::to_string(port) + "))'")
+                    .c_str()),
             0);
 }
 
@@ -211,8 +212,7 @@ TEST_F(StopTest, TooManyTasksWithSurvivorsAreRefused) {
   await_ended(engine, launch(engine, "sleep 100 & true"));
   const LaunchResult refused = engine.launch(request_of("true"));
   ASSERT_TRUE(std::holds_alternative<Rejected>(refused));
-  EXPECT_EQ(std::get<Rejected>(refused).reason,
-            "2 ended tasks still have processes running; stop some: bg-1, bg-3");
+  EXPECT_EQ(std::get<Rejected>(refused).reason, "2 ended tasks still have processes running; stop some: bg-1, bg-3");
   engine.stop("bg-1");
   EXPECT_EQ(launch(engine, "true"), "bg-4");
 }
@@ -280,7 +280,9 @@ TEST_F(StopTest, CloseEndsEverythingAndSaysSo) {
 
 TEST_F(StopTest, AFreshEngineClosesWithoutHavingStartedAnything) {
   const int before = open_descriptors();
-  { Engine engine(config_); }
+  {
+    Engine engine(config_);
+  }
   EXPECT_EQ(open_descriptors(), before);
 }
 
