@@ -16,7 +16,8 @@ std::size_t unfinished_code_point(std::string_view bytes) {
   for (std::size_t back = 1; back <= 3 && back <= bytes.size(); ++back) {
     const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
     if ((byte & 0xC0) == 0x80) continue;
-    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+    if (byte < 0xC2 || byte > 0xF4) return 0;  // nothing begins so
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
     if (length <= back) return 0;
     // A maximal subpart of an ill-formed sequence is one U+FFFD; only a prefix of a well-formed one is held back.
     std::string_view tail = bytes.substr(bytes.size() - back);

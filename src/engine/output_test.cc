@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tail, the ring, and the file with a disk that is full, slow or hung.
+#include "engine/output.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "base/clock.h"
+#include "engine/engine_testing.h"
+#include "engine/file_writer.h"
+
+namespace errand {
+namespace {
+
+using namespace std::chrono_literals;
+using errand::testing::eventually;
+
+TEST(ByteRingTest, KeepsTheLastBytesForEveryWayOfCutting) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    ByteRing ring(1 + random() % 50);
+    const std::size_t capacity = [&] {
+      ByteRing probe = ring;
+      probe.append(std::string(100, 'x'));
+      return probe.size();
+    }();
+    std::string all;
+    for (int i = 0; i < 20; ++i) {
+      std::string part;
+      for (std::size_t k = random() % 70; k > 0; --k) part += static_cast<char>('a' + random() % 26);
+      ring.append(part);
+      all += part;
+      ASSERT_EQ(ring.contents(), all.substr(all.size() - std::min(all.size(), capacity)));
+    }
+  }
+}
+
+TEST(TailTest, LastLines) {
+  EXPECT_EQ(tail_text("a\nb\nc\n", 2, false, true), "b\nc\n");
+  EXPECT_EQ(tail_text("a\nb\nc", 2, false, true), "b\nc") << "a last line without newline is a line";
+  EXPECT_EQ(tail_text("a\nb\n", 5, false, true), "a\nb\n");
+  EXPECT_EQ(tail_text("a\nb\n", 0, false, true), "a\nb\n");
+  EXPECT_EQ(tail_text("\n\n\n", 2, false, true), "\n\n");
+  EXPECT_EQ(tail_text("", 3, false, true), "");
+}
+
+TEST(TailTest, ACutBeginStartsAtALineUnlessOneLineIsAll) {
+  EXPECT_EQ(tail_text("rt of a line\nnext\n", 0, true, true), "next\n");
+  EXPECT_EQ(tail_text("one long line", 0, true, true), "one long line");
+  EXPECT_EQ(tail_text("one long line\n", 0, true, true), "one long line\n");
+  EXPECT_EQ(tail_text("\xA9\xA9 end", 0, true, true), " end") << "the rest of a code point that was cut";
+}
+
+TEST(TailTest, UnfinishedCodePointsWaitWhileMoreMayCome) {
+  EXPECT_EQ(tail_text("a\xE2\x82", 0, false, false), "a");
+  EXPECT_EQ(tail_text("a\xE2\x82", 0, false, true), "a\xEF\xBF\xBD");
+  EXPECT_EQ(tail_text("a\xF0\x9F\x98\x80", 0, false, false), "a\xF0\x9F\x98\x80");
+  EXPECT_EQ(tail_text("a\xFF", 0, false, false), "a\xEF\xBF\xBD") << "no code point begins so";
+}
+
+// A disk in memory whose writes fail or hang on demand.
+class FakeDisk : public FileSystem {
+ public:
+  int create(const std::string& path) override {
+    const std::lock_guard lock(mutex_);
+    if (create_error) return -create_error;
+    // A real descriptor, since it will be closed.
+    const int fd = ::dup(2);
+    names_[fd] = path;
+    files_[path].clear();
+    return fd;
+  }
+  long write(int fd, std::string_view bytes) override {
+    std::unique_lock lock(mutex_);
+    ++writes;
+    while (hung) changed_.wait(lock);
+    if (room == 0) return -ENOSPC;
+    const std::size_t part = std::min<std::size_t>({bytes.size(), room, 1000});
+    files_[names_[fd]].append(bytes.substr(0, part));
+    room -= part;
+    return static_cast<long>(part);
+  }
+  long links(int) override { return 1; }
+  int rename(const std::string& from, const std::string& to) override {
+    const std::lock_guard lock(mutex_);
+    files_[to] = std::exchange(files_[from], {});
+    for (auto& [fd, name] : names_) {
+      if (name == from) name = to;
+    }
+    return 0;
+  }
+  int remove(const std::string&) override { return 0; }
+
+  std::string contents(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    return files_[path];
+  }
+  void set(std::size_t space, bool hang) {
+    const std::lock_guard lock(mutex_);
+    room = space;
+    hung = hang;
+    changed_.notify_all();
+  }
+  int create_error = 0;
+  std::size_t room = 1 << 30;
+  bool hung = false;
+  std::atomic<int> writes{0};
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, std::string> names_;
+  std::map<std::string, std::string> files_;
+};
+
+constexpr std::uint64_t kCap = 131072;
+constexpr std::size_t kHead = kCap - OutputFile::kRing - OutputFile::kMarkerSpace;
+
+void work_off(OutputFile& file) {
+  while (file.work()) {
+  }
+}
+
+TEST(OutputFileTest, WithinTheCapEverythingIsWritten) {
+  FakeDisk disk;
+  OutputFile file(disk, "f", kCap);
+  file.create();
+  file.append("one\n", 1);
+  EXPECT_FALSE(file.settled());
+  work_off(file);
+  EXPECT_TRUE(file.settled());
+  file.append("two\n", 1);
+  file.finish();
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "one\ntwo\n");
+  EXPECT_EQ(file.unwritten_bytes(), 0u);
+  EXPECT_FALSE(file.error());
+}
+
+TEST(OutputFileTest, WhatFitsIntoTheRingNeedsNoMarker) {
+  FakeDisk disk;
+  OutputFile file(disk, "f", kCap);
+  file.create();
+  const std::string head(kHead, 'h'), end(OutputFile::kRing, 'e');
+  file.append(head + end, 1);
+  EXPECT_EQ(file.unwritten_bytes(), OutputFile::kRing) << "not yet in the file";
+  file.finish();
+  work_off(file);
+  EXPECT_TRUE(disk.contents("f") == head + end);
+  EXPECT_EQ(file.unwritten_bytes(), 0u);
+}
+
+TEST(OutputFileTest, OverTheCapTheMarkerCountsWhatIsMissing) {
+  FakeDisk disk;
+  OutputFile file(disk, "f", kCap);
+  file.create();
+  const std::string head(kHead, 'h'), end(OutputFile::kRing, 'e');
+  file.append(head + "lost" + end, 1);
+  file.finish();
+  work_off(file);
+  EXPECT_TRUE(disk.contents("f") == head + "\n[errand: 4 bytes left out here]\n" + end);
+  EXPECT_EQ(file.unwritten_bytes(), 4u);
+  EXPECT_LE(disk.contents("f").size(), kCap);
+}
+
+TEST(OutputFileTest, AFullDiskIsSaidAndWhatIsMissingIsCounted) {
+  FakeDisk disk;
+  OutputFile file(disk, "f", kCap);
+  file.create();
+  file.append("one\n", 1);
+  work_off(file);
+  disk.set(3, false);
+  file.append("two\nthree\n", 1);
+  work_off(file);
+  EXPECT_EQ(file.error(), "write: No space left on device");
+  EXPECT_EQ(file.unwritten_bytes(), 7u);
+  file.append("four\n", 1);
+  EXPECT_EQ(file.unwritten_bytes(), 12u);
+  disk.set(1 << 20, false);
+  file.finish();
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "one\ntwo\nthree\nfour\n") << "the end fits in once there is room";
+  EXPECT_EQ(file.unwritten_bytes(), 0u);
+  EXPECT_EQ(file.error(), "write: No space left on device") << "it stays said";
+}
+
+TEST(OutputFileTest, AFileThatCannotBeMadeTakesNothing) {
+  FakeDisk disk;
+  disk.create_error = EACCES;
+  OutputFile file(disk, "f", kCap);
+  file.create();
+  EXPECT_EQ(file.error(), "open: Permission denied");
+  EXPECT_TRUE(file.append("one\n", 1).room);
+  file.finish();
+  work_off(file);
+  EXPECT_EQ(file.unwritten_bytes(), 4u);
+}
+
+TEST(OutputFileTest, AFullBufferAsksForAPause) {
+  FakeDisk disk;
+  OutputFile file(disk, "f", 1 << 30);
+  file.create();
+  const std::string chunk(64 * 1024, 'x');
+  EXPECT_TRUE(file.append(chunk, chunk.size()).room);
+  EXPECT_TRUE(file.append(chunk, chunk.size()).room);
+  EXPECT_TRUE(file.append(chunk, chunk.size()).room);
+  EXPECT_FALSE(file.append(chunk, chunk.size()).room);
+  file.give_up_on_writer();
+  EXPECT_TRUE(file.append(chunk, chunk.size()).room);
+  EXPECT_EQ(file.unwritten_bytes(), 5 * chunk.size());
+}
+
+TEST(OutputFileTest, ARenameGoesBehindWhatWasWritten) {
+  FakeDisk disk;
+  OutputFile file(disk, "fg-1", kCap);
+  file.create();
+  file.append("one\n", 1);
+  file.rename("bg-1");
+  EXPECT_EQ(file.path(), "fg-1");
+  work_off(file);
+  EXPECT_EQ(file.path(), "bg-1");
+  file.append("two\n", 1);
+  work_off(file);
+  EXPECT_EQ(disk.contents("bg-1"), "one\ntwo\n");
+}
+
+std::shared_ptr<Output> output_on(FakeDisk& disk, const std::string& name) {
+  auto output = std::make_shared<Output>(1024, std::make_unique<OutputFile>(disk, name, 1 << 20));
+  output->file()->create();
+  return output;
+}
+
+TEST(FileWriterTest, AnotherThreadTakesOverWhenAWriteHangs) {
+  FakeDisk good, bad;
+  std::atomic<int> progress{0};
+  {
+    FileWriter writer([&](std::uint64_t) { ++progress; });
+    const auto stuck = output_on(bad, "stuck");
+    const auto fine = output_on(good, "fine");
+    bad.set(1 << 20, true);
+    stuck->append("x", 1, false);
+    writer.enqueue(1, stuck);
+    ASSERT_TRUE(eventually([&] { return bad.writes > 0; }));
+    fine->append("hello", 1, false);
+    writer.enqueue(2, fine);
+    ASSERT_TRUE(eventually([&] {
+      writer.look_after(monotonic_ms());
+      return good.contents("fine") == "hello";
+    }));
+    EXPECT_EQ(bad.contents("stuck"), "");
+    stuck->append("y", 1, false);
+    writer.enqueue(1, stuck);  // not to a second thread: its order would be lost
+    bad.set(1 << 20, false);
+    EXPECT_TRUE(eventually([&] { return bad.contents("stuck") == "xy"; }));
+    writer.stop(10'000);
+  }
+  EXPECT_GE(progress, 2);
+}
+
+TEST(FileWriterTest, StopDoesNotWaitForAWriteThatHangs) {
+  static auto* const bad = new FakeDisk;  // outlives its hung thread
+  {
+    FileWriter writer(nullptr);
+    const auto stuck = output_on(*bad, "stuck");
+    bad->set(1 << 20, true);
+    stuck->append("x", 1, false);
+    writer.enqueue(1, stuck);
+    ASSERT_TRUE(eventually([&] { return bad->writes > 0; }));
+    writer.stop(50);
+  }
+  bad->set(1 << 20, false);
+  EXPECT_TRUE(eventually([&] { return bad->contents("stuck") == "x"; }));
+}
+
+TEST(FileWriterTest, ManyFilesAreAllWritten) {
+  FakeDisk disk;
+  FileWriter writer(nullptr);
+  std::vector<std::shared_ptr<Output>> outputs;
+  for (std::uint64_t i = 0; i < 50; ++i) outputs.push_back(output_on(disk, std::to_string(i)));
+  for (int round = 0; round < 20; ++round) {
+    for (std::uint64_t i = 0; i < 50; ++i) {
+      outputs[i]->append("line\n", 1, false);
+      writer.enqueue(i, outputs[i]);
+    }
+  }
+  writer.stop(10'000);
+  for (std::uint64_t i = 0; i < 50; ++i) EXPECT_EQ(disk.contents(std::to_string(i)).size(), 100u);
+}
+
+}  // namespace
+}  // namespace errand
