@@ -22,7 +22,6 @@ constexpr std::int64_t kRoundMs = 10;
 constexpr std::int64_t kLeftRoundMs = 1000;
 constexpr std::int64_t kLookMs = 100;
 constexpr std::int64_t kFightMs = 30000;
-constexpr std::int64_t kDoubtMs = 500;
 
 // The strings of a StartRequest, mapped, with the two arrays that point into them.
 class Strings {
@@ -82,7 +81,7 @@ class Strings {
 }  // namespace
 
 Keeper::Keeper(UniqueFd channel, const KeeperWorld& world)
-    : world_(world), channel_(static_cast<UniqueFd&&>(channel)), tree_(world.scan_all) {}
+    : world_(world), channel_(static_cast<UniqueFd&&>(channel)), tree_(world.census) {}
 
 int Keeper::run() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -197,12 +196,7 @@ void Keeper::on_hang_up() {
   abandoned_ = true;
   if (!started_) return leave(0);
   if (ending_ != Ending::none || childless_) return;
-  const std::int64_t now = now_ms();
-  if (!world_.scan_all || !zygote_lives()) return begin_ending(grace_ms_, now, false);
-  // A dying host closes its sockets a moment before its pidfd tells of the death, which is then the zygote's work.
-  ending_ = Ending::delegated;
-  grace_end_ = now + grace_ms_;
-  delegated_until_ = now + kDoubtMs;
+  begin_ending(grace_ms_, now_ms(), false);
 }
 
 void Keeper::start(Packet& packet) {
@@ -245,15 +239,9 @@ void Keeper::on_host_gone() {
   abandoned_ = true;
   const std::int64_t since = world_.shared->host_gone();
   // Somebody may have stopped the zygote, and it should not outlive us all that way.
-  if (zygote_lives()) ::kill(world_.zygote, SIGCONT);
+  if (::getppid() == world_.zygote) ::kill(world_.zygote, SIGCONT);
   if (!started_) return leave(0);
   if (ending_ == Ending::left) return;  // the next round is the last one
-  if (world_.scan_all && zygote_lives() && (ending_ == Ending::none || ending_ == Ending::delegated)) {
-    ending_ = Ending::delegated;
-    grace_end_ = since + grace_ms_;
-    delegated_until_ = grace_end_ + kGiveUpMs;
-    return;
-  }
   begin_ending(grace_ms_, since, false);
 }
 
@@ -270,7 +258,6 @@ void Keeper::begin_ending(std::uint32_t grace_ms, std::int64_t since, bool answe
       return;
     case Ending::none:
     case Ending::left:
-    case Ending::delegated:
       break;
   }
   live_at_begin_ = now.live;
@@ -280,7 +267,6 @@ void Keeper::begin_ending(std::uint32_t grace_ms, std::int64_t since, bool answe
   look_every_ = kLookMs;
   next_look_ = now_ms() + look_every_;
   if (grace_ms > 0) tree_.signal_all(SIGTERM, SIGCONT);
-  world_.shared->set_asked(world_.slot);
 }
 
 void Keeper::step() {
@@ -288,9 +274,6 @@ void Keeper::step() {
   switch (ending_) {
     case Ending::none:
       return;
-    case Ending::delegated:
-      if (now < delegated_until_ && zygote_lives()) return;
-      return begin_ending(grace_ms_, grace_end_ - grace_ms_, false);
     case Ending::grace:
       if (now < grace_end_) {
         if (now < next_look_) return;
@@ -340,17 +323,12 @@ void Keeper::leave(int status) {
   done_ = true;
 }
 
-bool Keeper::zygote_lives() const { return ::getppid() == world_.zygote; }
-
 int Keeper::wait_ms() const {
   std::int64_t until = 0;
   const std::int64_t now = now_ms();
   switch (ending_) {
     case Ending::none:
       return -1;
-    case Ending::delegated:
-      until = now + kLookMs;
-      break;
     case Ending::grace:
       until = std::min(grace_end_, next_look_);
       break;

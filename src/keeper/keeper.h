@@ -7,12 +7,10 @@
 // channel, the host's pidfd, and the next step of an ending.
 //
 //   ending     begins with                    leaves to
-//   none                                      grace, killing or delegated
+//   none                                      grace
 //   grace      SIGTERM and SIGCONT to all     killing: time is over, or the tree grew
 //   killing    a round every 10 ms            left: only what we may not signal, or 3 s have passed
 //   left       stops are answered             a round every second; a new stop begins anew
-//   delegated  (without children files only)  grace or killing: the zygote is dead or late, or the host lives
-//              the zygote ends all trees
 //
 // From all of them the end is the same: wait4 says that there is no child, `empty` is reported, the keeper exits.
 #pragma once
@@ -36,7 +34,7 @@ struct KeeperWorld {
   pid_t zygote = 0;
   Shared* shared = nullptr;
   std::uint32_t slot = Shared::kNoSlot;
-  bool scan_all = false;
+  Census* census = nullptr;  // none: there are children files
 };
 
 class Keeper {
@@ -47,7 +45,7 @@ class Keeper {
   int run();
 
  private:
-  enum class Ending : std::uint8_t { none, grace, killing, left, delegated };
+  enum class Ending : std::uint8_t { none, grace, killing, left };
 
   void on_signals();
   void on_channel();
@@ -62,7 +60,6 @@ class Keeper {
   void kill_round(std::int64_t now);
   void answer_stops(std::uint32_t left);
   void leave(int status);
-  bool zygote_lives() const;
   int wait_ms() const;
   void report(KeeperEventKind kind, pid_t pid = 0, int status = 0, std::uint32_t live = 0, std::uint32_t left = 0);
 
@@ -83,7 +80,6 @@ class Keeper {
   pid_t shell_ = -1;  // -1: none, or reaped
   std::uint32_t grace_ms_ = 2000;
   std::uint32_t live_at_begin_ = 0;
-  std::int64_t delegated_until_ = 0;
   std::int64_t grace_end_ = 0;
   std::int64_t give_up_at_ = 0;
   std::int64_t next_look_ = 0;

@@ -58,6 +58,8 @@ int become_zygote(int argc, char** argv) {
   }
   Shared* shared = Shared::make();
   if (shared == nullptr) return kCannot;
+  Census census;
+  if (scan_all) census.share();
 
   const pid_t pid = ::fork();
   if (pid != 0) return pid > 0 ? 0 : kCannot;
@@ -65,7 +67,7 @@ int become_zygote(int argc, char** argv) {
   if (::chdir("/") != 0) return kCannot;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "errand-zygote");
-  return Zygote(UniqueFd(kControlFd), UniqueFd(kHostPidFd), shared, scan_all, argv[1]).run();
+  return Zygote(UniqueFd(kControlFd), UniqueFd(kHostPidFd), shared, scan_all ? &census : nullptr, argv[1]).run();
 }
 
 int run(int argc, char** argv) {

@@ -22,7 +22,7 @@ struct Shared {
   static constexpr std::uint32_t kLongestGraceMs = 60000;
 
   std::atomic<std::int64_t> host_gone_ms;
-  std::atomic<std::uint32_t> slots[kSlots];  // the grace, with kAsked when the keeper has sent SIGTERM already
+  std::atomic<std::uint32_t> grace_ms[kSlots];
 
   static Shared* make() {
     void* pages =
@@ -35,19 +35,10 @@ struct Shared {
     const std::int64_t now = now_ms();
     return host_gone_ms.compare_exchange_strong(seen, now) ? now : seen;
   }
-  std::uint32_t grace(std::uint32_t slot) const {
-    return slot < kSlots ? slots[slot].load() & ~kAsked : kLongestGraceMs;
-  }
+  std::uint32_t grace(std::uint32_t slot) const { return slot < kSlots ? grace_ms[slot].load() : kLongestGraceMs; }
   void set_grace(std::uint32_t slot, std::uint32_t value) {
-    if (slot < kSlots) slots[slot].store(value < kLongestGraceMs ? value : kLongestGraceMs);
+    if (slot < kSlots) grace_ms[slot].store(value < kLongestGraceMs ? value : kLongestGraceMs);
   }
-  bool asked(std::uint32_t slot) const { return slot < kSlots && (slots[slot].load() & kAsked) != 0; }
-  void set_asked(std::uint32_t slot) {
-    if (slot < kSlots) slots[slot].fetch_or(kAsked);
-  }
-
- private:
-  static constexpr std::uint32_t kAsked = 1U << 31;
 };
 
 }  // namespace errand::keeper

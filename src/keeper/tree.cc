@@ -43,12 +43,12 @@ bool Tree::append_children_of_thread(pid_t parent, pid_t thread, pid_t branch) {
 }
 
 bool Tree::append_children(pid_t parent, pid_t branch, bool threads) {
-  if (scan_all_) return append_from_scan(parent, branch);
+  if (census_ != nullptr) return append_from_census(parent, branch);
   if (!threads) return append_children_of_thread(parent, parent, branch);
   return each_thread(parent, [&](pid_t thread) { append_children_of_thread(parent, thread, branch); });
 }
 
-bool Tree::append_from_scan(pid_t parent, pid_t branch) {
+bool Tree::append_from_census(pid_t parent, pid_t branch) {
   const Seen* at = std::lower_bound(seen_.begin(), seen_.end(), parent,
                                     [](const Seen& seen, pid_t wanted) { return seen.parent < wanted; });
   for (; at != seen_.end() && at->parent == parent; ++at) {
@@ -63,19 +63,9 @@ bool Tree::append_from_scan(pid_t parent, pid_t branch) {
   return true;
 }
 
-bool Tree::scan() {
-  seen_.restart();
-  const bool readable = each_process([&](pid_t pid) {
-    Stat stat;
-    if (read_stat(pid, stat)) seen_.append({pid, stat.parent, stat.state, stat.threads > 1});
-  });
-  std::sort(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.parent < b.parent; });
-  return readable;
-}
-
 // Looks at one that was found below its parent. False: it is gone, or it is another by now.
 bool Tree::fill(Member& member) {
-  if (!scan_all_) {
+  if (census_ == nullptr) {
     Stat stat;
     if (!read_stat(member.pid, stat)) {
       // Hidden from us (hidepid) but there: somebody else's.
@@ -98,7 +88,7 @@ bool Tree::fill(Member& member) {
 Count Tree::look(Choice choice) {
   self_ = ::getpid();
   members_.restart();
-  bool readable = !scan_all_ || scan();
+  bool readable = census_ == nullptr || census_->take(seen_);
   readable = append_children(self_, 0, false) && readable;
 
   const std::size_t children = members_.size();
@@ -110,7 +100,6 @@ Count Tree::look(Choice choice) {
       if (choice.choose != nullptr) branch = choice.choose(choice.context, member.pid);
     }
     if (branch == Branch::skip || !fill(member)) continue;
-    if (branch == Branch::only_below) member.counted = false;
     append_children(member.pid, member.branch, member.threads);  // `member` may have moved after this
   }
   Count result = count();

@@ -3,8 +3,8 @@
 //
 // The caller is a child subreaper, so that whatever its descendants do (setsid, double fork) they stay below it. A look
 // walks /proc/PID/task/*/children, which costs what the tree is big; on kernels without that file it reads all of
-// /proc. A look is not a snapshot: processes come, go and move while it is taken. So nothing here is true for long, and
-// whoever ends a tree repeats end_round() until wait4(2) says that no child is left.
+// /proc, once for all who look (census.h). A look is not a snapshot: processes come, go and move while it is taken. So
+// nothing here is true for long, and whoever ends a tree repeats end_round() until wait4(2) says that no child is left.
 //
 // Danger: a pid that is no child of the caller may be another process a moment later. Direct children are signalled by
 // pid, which is safe as long as the caller does not reap between look and signal; all others through a pidfd, after
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "census.h"
 #include "sys.h"
 
 namespace errand::keeper {
@@ -31,7 +32,7 @@ struct Member {
 };
 
 // What a look does with a child of the caller and what is below it.
-enum class Branch : std::uint8_t { take, only_below, skip };
+enum class Branch : std::uint8_t { take, skip };
 
 struct Choice {
   Branch (*choose)(void* context, pid_t child) = nullptr;  // none: take all
@@ -47,7 +48,8 @@ struct Count {
 
 class Tree {
  public:
-  explicit Tree(bool scan_all) : scan_all_(scan_all) {}
+  // Without a census it is found by children files.
+  explicit Tree(Census* census) : census_(census) {}
 
   // Whether the kernel has /proc/PID/task/TID/children.
   static bool has_children_files();
@@ -63,27 +65,19 @@ class Tree {
   void rest();
 
  private:
-  struct Seen {
-    pid_t pid;
-    pid_t parent;
-    char state;
-    bool threads;
-  };
-
   bool append_children(pid_t parent, pid_t branch, bool threads);
   bool append_children_of_thread(pid_t parent, pid_t thread, pid_t branch);
-  bool append_from_scan(pid_t parent, pid_t branch);
-  bool scan();
+  bool append_from_census(pid_t parent, pid_t branch);
   bool fill(Member& member);
   bool is_doomed(pid_t pid) const;
   bool may_be_parent(const Member& member, pid_t parent) const;
   void signal_one(Member& member, int signal, int then);
   Count count() const;
 
-  bool scan_all_;
+  Census* census_;
   pid_t self_ = 0;
   Array<Member> members_;
-  Array<Seen> seen_;     // scan only: all of /proc, by parent
+  Array<Seen> seen_;     // the census
   Array<pid_t> doomed_;  // killed in the last round, in order
 };
 

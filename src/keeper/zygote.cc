@@ -21,18 +21,17 @@ constexpr std::int64_t kOvertimeMs = 6000;  // after its grace a keeper needs 3 
 constexpr std::int64_t kRoundMs = 10;
 constexpr std::int64_t kSlowRoundMs = 1000;
 constexpr std::int64_t kGiveUpMs = 3000;
-constexpr std::int64_t kLookMs = 100;
 
 }  // namespace
 
-Zygote::Zygote(UniqueFd control, UniqueFd host, Shared* shared, bool scan_all, char* title)
+Zygote::Zygote(UniqueFd control, UniqueFd host, Shared* shared, Census* census, char* title)
     : control_(static_cast<UniqueFd&&>(control)),
       host_fd_(static_cast<UniqueFd&&>(host)),
       shared_(shared),
-      scan_all_(scan_all),
+      census_(census),
       title_(title),
       host_(maker_of(control_.get())),
-      tree_(scan_all) {}
+      tree_(census) {}
 
 int Zygote::run() {
   sigset_t wanted;
@@ -104,7 +103,7 @@ void Zygote::fork_keeper(UniqueFd channel) {
     world.zygote = self;
     world.shared = shared_;
     world.slot = ward.slot;
-    world.scan_all = scan_all_;
+    world.census = census_;
     keeper_status_ = Keeper(static_cast<UniqueFd&&>(channel), world).run();
     return;
   }
@@ -181,58 +180,6 @@ void Zygote::after_host(std::int64_t now) {
     }
     next_wake_ = now + kWakeMs;
   }
-  if (scan_all_ && !wards_.empty() && now >= next_look_) end_all_trees(now);
-}
-
-Branch Zygote::everything(void* zygote, pid_t child) {
-  return static_cast<Zygote*>(zygote)->find(child) == nullptr ? Branch::take : Branch::only_below;
-}
-
-Branch Zygote::what_nobody_asked(void* zygote, pid_t child) {
-  auto* self = static_cast<Zygote*>(zygote);
-  const Ward* ward = self->find(child);
-  if (ward == nullptr) return Branch::take;
-  return self->shared_->asked(ward->slot) ? Branch::skip : Branch::only_below;
-}
-
-Branch Zygote::what_is_due(void* zygote, pid_t child) {
-  const Ward* ward = static_cast<Zygote*>(zygote)->find(child);
-  if (ward == nullptr) return Branch::take;
-  return ward->due ? Branch::only_below : Branch::skip;
-}
-
-// The keepers' own way of ending, for all of them with one look.
-void Zygote::end_all_trees(std::int64_t now) {
-  const bool first = !asked_all_;
-  asked_all_ = true;
-  tree_.look({everything, this});
-  for (Ward& ward : wards_) ward.live = 0;
-  for (const Member& member : tree_.members()) {
-    if (!member.counted) continue;
-    if (Ward* ward = find(member.branch)) ++ward->live;
-  }
-  if (first) {
-    tree_.look({what_nobody_asked, this});
-    tree_.signal_all(SIGTERM, SIGCONT);
-  }
-  bool any_due = false;
-  std::int64_t next = now + kLookMs;
-  for (Ward& ward : wards_) {
-    if (first) ward.live_at_begin = ward.live;
-    const std::int64_t grace_end = host_gone_ + shared_->grace(ward.slot);
-    const bool grew = ward.live > ward.live_at_begin;
-    const bool burst = ward.live > 2 * ward.live_at_begin + 16;
-    if (now >= grace_end || burst || (grew && ward.grew)) ward.due = true;
-    ward.grew = grew;
-    if (ward.due && ward.live > 0) any_due = true;
-    if (!ward.due) next = std::min(next, grace_end);
-  }
-  if (any_due) {
-    tree_.end_round({what_is_due, this});
-    next = std::min(next, now + kRoundMs);
-  }
-  // One look may take long; it must not be all that we do.
-  next_look_ = std::max(next, now_ms() + std::min<std::int64_t>(now_ms() - now, kLookMs));
 }
 
 bool Zygote::finished() const {
@@ -246,7 +193,6 @@ int Zygote::wait_ms(std::int64_t now) const {
   if (sweeping_) consider(next_sweep_);
   if (host_gone_ != 0) {
     consider(next_wake_);
-    if (scan_all_ && !wards_.empty()) consider(next_look_);
   }
   return until < 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, until - now));
 }

@@ -3,9 +3,8 @@
 // well) and is ended at once.
 //
 // When the host is gone it waits for the keepers, which end their trees by themselves. It wakes stopped ones, shoots
-// those that are not through long after their grace, and ends what they leave. On kernels without
-// /proc/PID/task/*/children it ends all trees itself, because a scan of /proc in each of a thousand keepers would cost
-// a million reads. It exits when the host is gone, or the engine has closed the control socket, and no keeper is left.
+// those that are not through long after their grace, and ends what they leave. It exits when the host is gone, or the
+// engine has closed the control socket, and no keeper is left.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +22,7 @@ namespace errand::keeper {
 class Zygote {
  public:
   // `title` is the word of the command line that tells `ps` what a process is; six letters.
-  Zygote(UniqueFd control, UniqueFd host, Shared* shared, bool scan_all, char* title);
+  Zygote(UniqueFd control, UniqueFd host, Shared* shared, Census* census, char* title);
   // Returns the exit status of this process, which is a keeper by then or still the zygote.
   int run();
 
@@ -31,11 +30,6 @@ class Zygote {
   struct Ward {
     pid_t keeper = 0;
     std::uint32_t slot = Shared::kNoSlot;
-    // Only for ending all trees here:
-    std::uint32_t live_at_begin = 0;
-    std::uint32_t live = 0;
-    bool grew = false;
-    bool due = false;
   };
 
   void on_control();
@@ -43,21 +37,17 @@ class Zygote {
   void reap();
   void sweep(std::int64_t now);
   void after_host(std::int64_t now);
-  void end_all_trees(std::int64_t now);
   bool finished() const;
   int wait_ms(std::int64_t now) const;
   std::uint32_t take_slot();
   Ward* find(pid_t keeper);
   static Branch only_orphans(void* zygote, pid_t child);
-  static Branch everything(void* zygote, pid_t child);
-  static Branch what_nobody_asked(void* zygote, pid_t child);
-  static Branch what_is_due(void* zygote, pid_t child);
 
   UniqueFd control_;
   UniqueFd host_fd_;
   UniqueFd signals_;
   Shared* shared_;
-  bool scan_all_;
+  Census* census_;
   char* title_;
   pid_t host_;
   Tree tree_;
@@ -68,8 +58,6 @@ class Zygote {
   int keeper_status_ = -1;  // in a forked keeper: its exit status
   std::int64_t host_gone_ = 0;
   std::int64_t next_wake_ = 0;
-  bool asked_all_ = false;  // SIGTERM went to all trees
-  std::int64_t next_look_ = 0;
   bool sweeping_ = false;
   bool hopeless_ = false;  // what is left cannot be ended by us
   std::int64_t sweep_since_ = 0;
