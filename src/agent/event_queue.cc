@@ -16,7 +16,7 @@ Queue::Queue() : ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 }
 
 void Queue::push(HostEvent event) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   events_.push_back(std::move(event));
   // Under the lock, so that a drain between the two cannot leave the descriptor readable with nothing queued.
   const std::uint64_t one = 1;
@@ -24,7 +24,7 @@ void Queue::push(HostEvent event) {
 }
 
 std::vector<HostEvent> Queue::drain() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(ready_.get(), &count, sizeof count);
   std::vector<HostEvent> events(std::make_move_iterator(events_.begin()), std::make_move_iterator(events_.end()));

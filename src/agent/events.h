@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/thread_annotations.h"
 #include "conversation/message.h"
 #include "errand/engine.h"
 #include "permission/permission.h"
@@ -100,13 +100,13 @@ using HostEvent = std::variant<UserMessageAdded, AssistantMessageAdded, Assistan
 class Queue {
  public:
   Queue();
-  void push(HostEvent event);
-  std::vector<HostEvent> drain();
+  void push(HostEvent event) EXCLUDES(mutex_);
+  std::vector<HostEvent> drain() EXCLUDES(mutex_);
   int descriptor() const;
 
  private:
-  std::mutex mutex_;
-  std::deque<HostEvent> events_;
+  Mutex mutex_;
+  std::deque<HostEvent> events_ GUARDED_BY(mutex_);
   UniqueFd ready_;
 };
 

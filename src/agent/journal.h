@@ -3,11 +3,11 @@
 // same error in a row is told once. Safe from any thread.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "agent/events.h"
+#include "base/thread_annotations.h"
 #include "conversation/session_file.h"
 
 namespace errand {
@@ -32,16 +32,16 @@ class Journal {
   void aborted() { report(file_.append_aborted()); }
 
  private:
-  void report(std::string error) {
-    const std::lock_guard lock(mutex_);
+  void report(std::string error) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     if (!error.empty() && error != last_error_) events_.push(event::NoticeAdded{"session file: " + error, true});
     last_error_ = std::move(error);
   }
 
   SessionFile file_;
   event::Queue& events_;
-  std::mutex mutex_;
-  std::string last_error_;
+  Mutex mutex_;
+  std::string last_error_ GUARDED_BY(mutex_);
 };
 
 }  // namespace errand

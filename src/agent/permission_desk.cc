@@ -44,11 +44,11 @@ PermissionDesk::Ruling PermissionDesk::ask(const PermissionQuery& query, const D
   on_question_(true);
   std::optional<Reply> reply;
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     open_ = ++last_;
     reply_.reset();
     events_.push(event::PermissionAsked{open_, query, decision, pattern});
-    answered_.wait(lock, stop, [&] { return reply_.has_value(); });
+    answered_.wait(mutex_, stop, [&]() NO_THREAD_SAFETY_ANALYSIS { return reply_.has_value(); });
     reply = std::move(reply_);
     if (!reply) events_.push(event::PermissionWithdrawn{open_});
     open_ = 0;
@@ -70,7 +70,7 @@ PermissionDesk::Ruling PermissionDesk::ask(const PermissionQuery& query, const D
 
 void PermissionDesk::answer(std::uint64_t ask_id, Answer answer, std::string reason) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (open_ == 0 || ask_id != open_ || reply_) return;
     reply_ = Reply{answer, std::move(reason)};
   }

@@ -3,16 +3,15 @@
 // question at a time; the conversation's thread waits for the answer or for the abort of its turn.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
 
 #include "agent/events.h"
 #include "agent/session.h"
+#include "base/thread_annotations.h"
 #include "permission/permission.h"
 
 namespace errand {
@@ -30,25 +29,25 @@ class PermissionDesk {
 
   Ruling rule(const PermissionQuery& query, const std::stop_token& stop);
   // From any thread. An answer to a question that is no longer open is ignored.
-  void answer(std::uint64_t ask_id, Answer answer, std::string reason);
+  void answer(std::uint64_t ask_id, Answer answer, std::string reason) EXCLUDES(mutex_);
 
  private:
   struct Reply {
     Answer answer = Answer::no;
     std::string reason;
   };
-  Ruling ask(const PermissionQuery& query, const Decision& decision, const std::stop_token& stop);
+  Ruling ask(const PermissionQuery& query, const Decision& decision, const std::stop_token& stop) EXCLUDES(mutex_);
 
   PermissionPipeline& pipeline_;
   event::Queue& events_;
   const bool can_ask_;
   const std::function<void(bool)> on_question_;
 
-  std::mutex mutex_;
-  std::condition_variable_any answered_;
-  std::uint64_t open_ = 0;  // 0: none
-  std::uint64_t last_ = 0;
-  std::optional<Reply> reply_;
+  Mutex mutex_;
+  CondVar answered_;
+  std::uint64_t open_ GUARDED_BY(mutex_) = 0;  // 0: none
+  std::uint64_t last_ GUARDED_BY(mutex_) = 0;
+  std::optional<Reply> reply_ GUARDED_BY(mutex_);
 };
 
 }  // namespace errand

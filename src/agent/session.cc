@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/session.h"
 
+#include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "agent/tool_runner.h"
 #include "agent/turn.h"
 #include "base/clock.h"
+#include "base/thread_annotations.h"
 #include "base/utf8.h"
 #include "conversation/turn_queue.h"
 #include "support/iso8601.h"
@@ -71,11 +71,11 @@ class Session::Impl {
       events_.push(event::NoticeAdded{std::string(no_model_text()), true});
       return;
     }
-    enqueue([&] { queue_.add_message(std::move(text)); });
+    enqueue([&](TurnQueue& queue) { queue.add_message(std::move(text)); });
   }
 
   void submit_bang(std::string command) {
-    enqueue([&] { queue_.add_bang(clean_utf8(command)); });
+    enqueue([&](TurnQueue& queue) { queue.add_bang(clean_utf8(command)); });
   }
 
   LaunchResult run_by_hand(std::string command) {
@@ -88,27 +88,29 @@ class Session::Impl {
   }
 
   bool abort() {
-    std::unique_lock lock(mutex_);
-    if (closing_ || (queue_.state() == QueueState::running && queue_.aborted())) return false;
-    bool was_active = false;
-    std::vector<std::string> returned = queue_.abort(was_active);
-    if (!was_active) return false;
-    if (!returned.empty()) events_.push(event::QueueChange{});
-    events_.push(event::TurnAborted{std::move(returned)});
-    if (queue_.state() == QueueState::idle) {
-      events_.push(event::Idle{});
-      return true;
+    // The source of the turn that runs now, and no other's: it is replaced under the lock only.
+    std::stop_source stop(std::nostopstate);
+    {
+      const MutexLock lock(mutex_);
+      if (closing_ || (queue_.state() == QueueState::running && queue_.aborted())) return false;
+      bool was_active = false;
+      std::vector<std::string> returned = queue_.abort(was_active);
+      if (!was_active) return false;
+      if (!returned.empty()) events_.push(event::QueueChange{});
+      events_.push(event::TurnAborted{std::move(returned)});
+      if (queue_.state() == QueueState::idle) {
+        events_.push(event::Idle{});
+        return true;
+      }
+      stop = turn_stop_;
     }
-    // The source of the turn that runs now, and no other's: it is replaced under this lock only.
-    std::stop_source stop = turn_stop_;
-    lock.unlock();
     stop.request_stop();
     changed_.notify_all();
     return true;
   }
 
   bool idle() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return queue_.state() == QueueState::idle;
   }
 
@@ -128,16 +130,16 @@ class Session::Impl {
   }
 
   CloseReport close() {
-    const std::lock_guard once(close_mutex_);
+    const MutexLock once(close_mutex_);
     if (closed_) return close_report_;
     closed_ = true;
+    std::stop_source stop(std::nostopstate);
     {
-      std::unique_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       closing_ = true;
-      std::stop_source stop = turn_stop_;
-      lock.unlock();
-      stop.request_stop();
+      stop = turn_stop_;
     }
+    stop.request_stop();
     changed_.notify_all();
     thread_.join();
     close_report_ = engine_.close();
@@ -170,24 +172,24 @@ class Session::Impl {
   }
 
   std::uint64_t turns_ended() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return turns_ended_;
   }
 
   template <class Add>
-  void enqueue(Add add) {
+  void enqueue(Add add) EXCLUDES(mutex_) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (closing_) return;
       const bool waits = queue_.state() == QueueState::running;
-      add();
+      add(queue_);
       if (waits) events_.push(event::QueueChange{queue_.queued()});
     }
     changed_.notify_all();
   }
 
   void question(bool open) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queue_.set_question_open(open);
   }
 
@@ -195,7 +197,7 @@ class Session::Impl {
     if (!notice) return;
     bool queued = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       queued = queue_.add_notice(*notice, by_hand, monotonic_ms());
     }
     if (queued) {
@@ -208,48 +210,64 @@ class Session::Impl {
   void ends_shown(const std::vector<std::string>& task_ids) {
     std::vector<TaskNotificationBlock> read;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       read = queue_.mark_shown(task_ids);
     }
     for (const TaskNotificationBlock& notice : read) journal_.read(notice);
   }
 
+  struct Begun {
+    TurnQueue::Turn turn;
+    std::stop_token stop;
+  };
+
   // The conversation's thread.
   void converse() {
-    std::unique_lock lock(mutex_);
+    while (auto begun = next_turn()) {
+      if (begun->turn.bang) {
+        bang(*begun->turn.bang, begun->stop);
+      } else {
+        run(std::move(begun->turn), begun->stop);
+      }
+      if (begun->stop.stop_requested()) journal_.aborted();
+      end_turn();
+    }
+  }
+
+  // Waits for it; nothing when the session closes.
+  std::optional<Begun> next_turn() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
     while (!closing_) {
       auto turn = queue_.begin(monotonic_ms());
       if (!turn) {
-        wait(lock, queue_.due());
+        wait(queue_.due());
         continue;
       }
       // One source a turn: an abort of this one can neither miss it nor reach the next.
       turn_stop_ = std::stop_source();
-      const std::stop_token stop = turn_stop_.get_token();
       events_.push(event::LoadingChange{true});
       if (turn->message || turn->bang) events_.push(event::QueueChange{queue_.queued()});
-      lock.unlock();
-      if (turn->bang) {
-        bang(*turn->bang, stop);
-      } else {
-        run(std::move(*turn), stop);
-      }
-      if (stop.stop_requested()) journal_.aborted();
-      lock.lock();
-      // Before the state changes: who sees that the session is idle finds all events of the turn in the queue.
-      ++turns_ended_;
-      events_.push(event::LoadingChange{false});
-      queue_.end();
-      if (queue_.state() == QueueState::idle) events_.push(event::Idle{});
+      return Begun{std::move(*turn), turn_stop_.get_token()};
     }
+    return std::nullopt;
   }
 
-  void wait(std::unique_lock<std::mutex>& lock, std::optional<std::int64_t> until_ms) {
+  // Who sees that the session is idle finds all events of the turn in the queue: one lock for both.
+  void end_turn() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    ++turns_ended_;
+    events_.push(event::LoadingChange{false});
+    queue_.end();
+    if (queue_.state() == QueueState::idle) events_.push(event::Idle{});
+  }
+
+  // For a change, or until something is due.
+  void wait(std::optional<std::int64_t> until_ms) REQUIRES(mutex_) {
     if (!until_ms) {
-      changed_.wait(lock);
-      return;
+      changed_.wait(mutex_);
+    } else {
+      changed_.wait_for(mutex_, std::chrono::milliseconds(std::max<std::int64_t>(0, *until_ms - monotonic_ms())));
     }
-    changed_.wait_for(lock, std::chrono::milliseconds(std::max<std::int64_t>(0, *until_ms - monotonic_ms())));
   }
 
   void deliver(std::vector<TaskNotificationBlock> notices) {
@@ -275,12 +293,12 @@ class Session::Impl {
 
   // What has come while the turn ran; waits out the window of the first of them.
   std::vector<TaskNotificationBlock> fold(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     while (!closing_ && !stop.stop_requested()) {
       const auto due = queue_.due();
       if (!due) break;
       if (auto notices = queue_.fold(monotonic_ms()); !notices.empty()) return notices;
-      wait(lock, due);
+      wait(due);
     }
     return {};
   }
@@ -302,12 +320,12 @@ class Session::Impl {
   Journal journal_;
   PermissionPipeline pipeline_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  TurnQueue queue_;
-  std::stop_source turn_stop_{std::nostopstate};
-  std::uint64_t turns_ended_ = 0;
-  bool closing_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  TurnQueue queue_ GUARDED_BY(mutex_);
+  std::stop_source turn_stop_ GUARDED_BY(mutex_){std::nostopstate};
+  std::uint64_t turns_ended_ GUARDED_BY(mutex_) = 0;
+  bool closing_ GUARDED_BY(mutex_) = false;
 
   PermissionDesk desk_;
   History history_;
@@ -318,9 +336,9 @@ class Session::Impl {
   ToolContext context_;
   std::thread thread_;
 
-  std::mutex close_mutex_;
-  bool closed_ = false;
-  CloseReport close_report_;
+  Mutex close_mutex_;
+  bool closed_ GUARDED_BY(close_mutex_) = false;
+  CloseReport close_report_ GUARDED_BY(close_mutex_);
 };
 
 Session::Session(SessionOptions options, std::unique_ptr<Model> model)

@@ -34,7 +34,7 @@ void TaskRecorder::begin(Engine& engine) {
 
 void TaskRecorder::finish() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finished_ = true;
   }
   changed_.notify_all();
@@ -42,14 +42,14 @@ void TaskRecorder::finish() {
 }
 
 bool TaskRecorder::has_open_tasks(bool by_hand_too) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::any_of(open_.begin(), open_.end(), [&](const auto& task) { return by_hand_too || !task.second; });
 }
 
 void TaskRecorder::on_task_started(const TaskSnapshot& task) {
   const bool by_hand = launching_by_hand;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     open_[task->id] = by_hand;
   }
   // A foreground command whose processes outlive it is announced when it has ended, by the supervisor's thread.
@@ -65,7 +65,7 @@ void TaskRecorder::on_task_ended(const TaskSnapshot& task) { post({task, false})
 
 void TaskRecorder::post(Change change) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     changes_.push_back(std::move(change));
   }
   changed_.notify_all();
@@ -73,36 +73,41 @@ void TaskRecorder::post(Change change) {
 
 void TaskRecorder::on_task_changed(const TaskSnapshot&) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     list_changed_ = true;
   }
   changed_.notify_all();
 }
 
-void TaskRecorder::run() {
-  auto next_change = Clock::now();
-  std::unique_lock lock(mutex_);
+std::optional<TaskRecorder::Change> TaskRecorder::next() {
+  const MutexLock lock(mutex_);
   for (;;) {
     if (!changes_.empty()) {
-      const Change change = std::move(changes_.front());
+      Change change = std::move(changes_.front());
       changes_.pop_front();
-      lock.unlock();
-      if (change.started) {
-        journal_.task_start(*change.task, false);
-      } else {
-        record_end(change.task);
-      }
-      lock.lock();
-    } else if (finished_) {
-      return;
-    } else if (list_changed_ && Clock::now() >= next_change) {
-      list_changed_ = false;
-      next_change = Clock::now() + kThrottle;
-      events_.push(event::TasksChange{});
-    } else if (list_changed_) {
-      changed_.wait_until(lock, next_change);
+      return change;
+    }
+    if (finished_) return std::nullopt;
+    if (!list_changed_) {
+      changed_.wait(mutex_);
+    } else if (Clock::now() < next_list_change_) {
+      changed_.wait_until(mutex_, next_list_change_);
     } else {
-      changed_.wait(lock);
+      list_changed_ = false;
+      next_list_change_ = Clock::now() + kThrottle;
+      return Change{};
+    }
+  }
+}
+
+void TaskRecorder::run() {
+  while (const auto change = next()) {
+    if (!change->task) {
+      events_.push(event::TasksChange{});
+    } else if (change->started) {
+      journal_.task_start(*change->task, false);
+    } else {
+      record_end(change->task);
     }
   }
 }
@@ -110,7 +115,7 @@ void TaskRecorder::run() {
 void TaskRecorder::record_end(const TaskSnapshot& task) {
   bool by_hand = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto it = open_.find(task->id); it != open_.end()) by_hand = it->second;
   }
   std::string tail;
@@ -121,7 +126,7 @@ void TaskRecorder::record_end(const TaskSnapshot& task) {
   journal_.task_end(*task, notice);
   hand_over_(std::move(notice), by_hand);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     open_.erase(task->id);
   }
   events_.push(event::TasksChange{});

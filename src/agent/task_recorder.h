@@ -7,18 +7,18 @@
 // and only then hands the notice on, so that nothing is ever delivered that a crash could forget.
 #pragma once
 
-#include <condition_variable>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "agent/events.h"
 #include "agent/journal.h"
+#include "base/thread_annotations.h"
 #include "conversation/message.h"
 #include "errand/engine.h"
 
@@ -36,7 +36,7 @@ class TaskRecorder : public EngineListener {
   // Until this is called ends are kept, not recorded. The engine must live until finish().
   void begin(Engine& engine);
   // Records what has come, then ends the thread. Nothing is recorded afterwards.
-  void finish();
+  void finish() EXCLUDES(mutex_);
 
   // While it lives, what this thread launches is the user's own.
   class ByHand {
@@ -48,7 +48,7 @@ class TaskRecorder : public EngineListener {
   };
 
   // Tasks whose end has not been handed over yet; a task that has just ended still counts.
-  bool has_open_tasks(bool by_hand_too) const;
+  bool has_open_tasks(bool by_hand_too) const EXCLUDES(mutex_);
 
   void on_task_started(const TaskSnapshot& task) override;
   void on_task_ended(const TaskSnapshot& task) override;
@@ -60,20 +60,24 @@ class TaskRecorder : public EngineListener {
     bool started = false;  // else ended
   };
   void run();
-  void post(Change change);
-  void record_end(const TaskSnapshot& task);
+  // What is to be done next, when its time has come; nothing when the recorder is finished. A change without a task
+  // is a TasksChange that was held back.
+  std::optional<Change> next() EXCLUDES(mutex_);
+  void post(Change change) EXCLUDES(mutex_);
+  void record_end(const TaskSnapshot& task) EXCLUDES(mutex_);
 
   Journal& journal_;
   event::Queue& events_;
   const HandOver hand_over_;
   Engine* engine_ = nullptr;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, bool, std::less<>> open_;  // id -> by hand
-  std::deque<Change> changes_;
-  bool list_changed_ = false;  // a TasksChange that the throttle holds back
-  bool finished_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, bool, std::less<>> open_ GUARDED_BY(mutex_);  // id -> by hand
+  std::deque<Change> changes_ GUARDED_BY(mutex_);
+  bool list_changed_ GUARDED_BY(mutex_) = false;  // a TasksChange that the throttle holds back
+  std::chrono::steady_clock::time_point next_list_change_ GUARDED_BY(mutex_);
+  bool finished_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "conversation/request.h"
 
-#include <algorithm>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "base/utf8.h"
 #include "conversation/limits.h"
@@ -104,6 +105,16 @@ bool is_thinking(const RequestPart& part) {
   return std::holds_alternative<ThinkingBlock>(part) || std::holds_alternative<RedactedThinkingBlock>(part);
 }
 
+void put_results_first(std::vector<RequestPart>& parts) {
+  std::vector<RequestPart> ordered;
+  for (const bool results : {true, false}) {
+    for (RequestPart& part : parts) {
+      if (std::holds_alternative<ToolResultBlock>(part) == results) ordered.push_back(std::move(part));
+    }
+  }
+  parts = std::move(ordered);
+}
+
 }  // namespace
 
 std::string notification_text(const TaskNotificationBlock& notification) {
@@ -141,9 +152,7 @@ std::vector<RequestTurn> request_turns(const std::vector<Message>& messages) {
     std::move(parts.begin(), parts.end(), std::back_inserter(into));
   }
   for (RequestTurn& turn : turns) {
-    if (turn.role != Role::user) continue;
-    std::stable_partition(turn.parts.begin(), turn.parts.end(),
-                          [](const RequestPart& part) { return std::holds_alternative<ToolResultBlock>(part); });
+    if (turn.role == Role::user) put_results_first(turn.parts);
   }
   return turns;
 }

@@ -67,7 +67,7 @@ SessionFile::SessionFile(const std::string& folder, Header header)
 }
 
 std::string SessionFile::open() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::string error = open_locked(); !error.empty()) return error;
   return flush_locked();
 }
@@ -120,7 +120,7 @@ std::string SessionFile::append_record(json::object object, Sync sync) {
   const std::string line = to_text(object) + "\n";
   int fd = -1;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     unwritten_.push_back(line);
     if (std::string error = open_locked(); !error.empty()) return error;
     if (std::string error = flush_locked(); !error.empty()) return error;
@@ -135,7 +135,7 @@ std::string SessionFile::append(const Message& message) {
   json::object object{{"type", "message"}};
   for (auto& member : to_json(message)) object[member.key()] = std::move(member.value());
   if (message.is_meta) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!fd_) {
       unwritten_.push_back(to_text(object) + "\n");
       return {};

@@ -11,12 +11,12 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/thread_annotations.h"
 #include "conversation/message.h"
 #include "conversation/session_lock.h"
 #include "errand/task.h"
@@ -40,9 +40,9 @@ class SessionFile {
   const std::string& session_folder() const { return session_folder_; }  // <folder>/<uuid>
 
   // Makes folders (0700), lock and file (0600), once.
-  std::string open();
+  std::string open() EXCLUDES(mutex_);
 
-  std::string append(const Message& message);
+  std::string append(const Message& message) EXCLUDES(mutex_);
   std::string append_task_start(const TaskRecord& task, bool by_hand);
   // The end and the pending notice in one record: a crash loses both or neither.
   std::string append_task_end(const TaskRecord& task, const std::optional<TaskNotificationBlock>& notice);
@@ -52,22 +52,23 @@ class SessionFile {
 
  private:
   enum class Sync { no, yes };
-  std::string append_record(json::object record, Sync sync);
-  std::string open_locked();
-  std::string flush_locked();
-  std::string write_locked(const std::string& line);
+  std::string append_record(json::object record, Sync sync) EXCLUDES(mutex_);
+  std::string open_locked() REQUIRES(mutex_);
+  std::string flush_locked() REQUIRES(mutex_);
+  std::string write_locked(const std::string& line) REQUIRES(mutex_);
 
   const std::string folder_;
   const Header header_;
   const std::string session_folder_;
   const std::string path_;
 
-  std::mutex mutex_;
-  SessionLock lock_;
-  UniqueFd fd_;
-  std::int64_t size_ = 0;  // where the next record begins
-  bool torn_ = false;      // a half line could not be cut back; the next record starts on a line of its own
-  std::deque<std::string> unwritten_;
+  Mutex mutex_;
+  SessionLock lock_ GUARDED_BY(mutex_);
+  UniqueFd fd_ GUARDED_BY(mutex_);
+  std::int64_t size_ GUARDED_BY(mutex_) = 0;  // where the next record begins
+  bool torn_ GUARDED_BY(mutex_) =
+      false;  // a half line could not be cut back; the next record starts on a line of its own
+  std::deque<std::string> unwritten_ GUARDED_BY(mutex_);
 };
 
 }  // namespace errand
