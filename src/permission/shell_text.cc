@@ -295,6 +295,12 @@ std::string mark_unresolved(std::string_view text) {
 
 std::string marked_text(const ShellWord& word) { return word.unresolved ? mark_unresolved(word.source) : word.text; }
 
+std::string joined_words(const std::vector<ShellWord>& words, std::size_t first) {
+  std::string text;
+  for (std::size_t i = first; i < words.size(); ++i) text += (i > first ? " " : "") + words[i].source;
+  return text;
+}
+
 std::string quote_for_shell(std::string_view text) {
   constexpr std::string_view kSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-~*?[]{}^$!#";
   if (!text.empty() && text.find_first_not_of(kSafe) == std::string_view::npos) return std::string(text);

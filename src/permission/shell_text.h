@@ -55,6 +55,9 @@ std::string marked_text(const ShellWord& word);
 // The same for a text in which the unknown parts stand as kUnresolved.
 std::string mark_unresolved(std::string_view text);
 
+// The words from `first` on as a text to be read again, as eval and ssh do.
+std::string joined_words(const std::vector<ShellWord>& words, std::size_t first);
+
 // Single quotes where a shell would need quotes.
 std::string quote_for_shell(std::string_view text);
 

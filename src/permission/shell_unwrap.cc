@@ -64,10 +64,6 @@ constexpr Wrapper kWrappers[] = {
 };
 
 const Names kShells = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "pwsh"};
-const Names kDownloaders = {"curl", "wget", "fetch", "aria2c", "http", "https", "httpie", "lwp-request", "GET", "lynx",
-                            "w3m", "links", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "tftp", "axel", "gh"};
-const Names kAssigners = {"read", "mapfile", "readarray", "getopts", "printf"};
-
 bool is_interpreter(const std::string& name) {
   static const Names kNames = {"perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh", "Rscript",
                                "R", "osascript", "groovy", "julia", "irb", "ipython", "pypy", "pypy3"};
@@ -114,33 +110,6 @@ void replace_all(ShellWord& word, const std::string& what, const std::string& wi
     }
   }
   word.unresolved = word.unresolved || (found && unresolved);
-}
-
-// What printf would print, as far as it is a plain text: escapes and %s.
-std::string printf_text(const std::vector<ShellWord>& words) {
-  std::string text;
-  std::size_t argument = 2;
-  const std::string format = decode_ansi_c(words[1].source);
-  for (std::size_t i = 0; i < format.size(); ++i) {
-    if (format[i] != '%' || i + 1 == format.size()) {
-      text += format[i];
-    } else if (format[++i] == '%') {
-      text += '%';
-    } else {
-      const bool escapes = format[i] == 'b';
-      const std::string value = argument < words.size() ? words[argument++].source : std::string();
-      text += escapes ? decode_ansi_c(value) : value;
-    }
-  }
-  // The format is used again while arguments are left.
-  for (; argument < words.size(); ++argument) text += " " + words[argument].source;
-  return text;
-}
-
-std::string joined(const std::vector<ShellWord>& words, std::size_t first) {
-  std::string text;
-  for (std::size_t i = first; i < words.size(); ++i) text += (i > first ? " " : "") + words[i].source;
-  return text;
 }
 
 std::string line_of(const ShellCommand& command) {
@@ -244,7 +213,7 @@ ShellFlow ShellWalker::run_script_word(const ShellWord& word, ShellState& state,
 ShellFlow ShellWalker::run_joined(std::size_t index, std::size_t first, ShellState& state, const ShellFlow& input) {
   const std::vector<ShellWord> words = script_.commands[index].words;
   if (first >= words.size()) return {};
-  ShellWord all = known_word(joined(words, first));
+  ShellWord all = known_word(joined_words(words, first));
   for (std::size_t i = first; i < words.size(); ++i) {
     all.unresolved = all.unresolved || words[i].unresolved;
     all.downloaded = all.downloaded || words[i].downloaded;
@@ -403,14 +372,14 @@ bool ShellWalker::unwrap(std::size_t index, const std::string& name, ShellState&
     }
     if (word.size() > 1 && word[0] == '-') {
       if (name == "command" && (word == "-v" || word == "-V")) {
-        output = ShellFlow{Kind::literal, joined(words, at + 1) + "\n", {}};
+        output = ShellFlow{Kind::literal, joined_words(words, at + 1) + "\n", {}};
         return true;
       }
       if (name == "env" && (word == "-S" || word == "--split-string" || word.starts_with("-S") || word.starts_with("--split-string="))) {
         ShellWord split = word.size() > 2 && word[1] == 'S' ? known_word(word.substr(2)) : known_word(word.substr(word.find('=') + 1));
         if (word == "-S" || word == "--split-string") split = at + 1 < words.size() ? words[at + 1] : ShellWord{};
         const std::size_t rest = at + (word == "-S" || word == "--split-string" ? 2 : 1);
-        if (rest < words.size()) split.source += " " + joined(words, rest);
+        if (rest < words.size()) split.source += " " + joined_words(words, rest);
         split.text = split.source;
         output = run_script_word(split, inner, input);
         return true;
@@ -591,212 +560,6 @@ void ShellWalker::ssh_command(std::size_t index, ShellState& state, const ShellF
   } else if (host && input.kind == Kind::literal) {
     run_fed(input, script_.commands[index].text, remote);
   }
-}
-
-void ShellWalker::change_folder(std::size_t index, ShellState& state) {
-  const std::vector<ShellWord>& words = script_.commands[index].words;
-  std::size_t at = 1;
-  while (at < words.size() && words[at].text.size() > 1 && words[at].text[0] == '-') ++at;
-  if (at >= words.size()) {
-    state.folders = {surroundings_.home};
-    return;
-  }
-  const ShellWord& target = words[at];
-  if (target.unresolved || target.glob || target.text == "-" || target.text.empty()) {
-    state.folders.clear();
-    return;
-  }
-  const std::filesystem::path path(target.text);
-  if (path.is_absolute()) {
-    state.folders = {path.lexically_normal().string()};
-    return;
-  }
-  for (std::string& folder : state.folders) folder = (std::filesystem::path(folder) / path).lexically_normal().string();
-}
-
-ShellFlow ShellWalker::builtin(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input,
-                               bool& done) {
-  const std::vector<ShellWord> words = script_.commands[index].words;
-  done = true;
-  if (name == "cd" || name == "pushd") {
-    change_folder(index, state);
-    return {};
-  }
-  if (name == "popd") {
-    state.folders.clear();
-    return {};
-  }
-  if (name == "eval") {
-    script_.commands[index].inert = true;
-    return run_joined(index, 1, state, input);
-  }
-  if (name == "source" || name == ".") {
-    if (words.size() > 1) {
-      const std::string part = script_.commands[index].text;
-      check_downloaded(index, words[1], state);
-      if (words[1].process) return run_fed(*words[1].process, part, state);
-      if (words[1].text == "/dev/stdin") return run_fed(input, part, state);
-    }
-    state.environment_known = false;
-    return ShellFlow{Kind::computed, "", {}};
-  }
-  if (name == "trap") {
-    for (std::size_t at = 1; at < words.size(); ++at) {
-      if (words[at].text.starts_with("-") || words[at].text.empty()) continue;
-      ShellState later = state;
-      run_script_word(words[at], later, ShellFlow{});
-      break;
-    }
-    script_.commands[index].inert = true;
-    return {};
-  }
-  if (name == "set" || name == "shift") {
-    if (name == "shift" || words.size() > 1) {
-      std::size_t at = 1;
-      while (name == "set" && at < words.size() && words[at].text.size() > 1 && (words[at].text[0] == '-' || words[at].text[0] == '+')) {
-        if (words[at++].text == "--") break;
-      }
-      if (name == "set" && at < words.size()) {
-        state.arguments = std::vector<ShellWord>(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
-      } else if (name == "shift" && state.arguments && words.size() == 1) {
-        if (!state.arguments->empty()) state.arguments->erase(state.arguments->begin());
-      } else if (name == "shift") {
-        state.arguments = std::nullopt;
-      }
-    }
-    script_.commands[index].inert = true;
-    return {};
-  }
-  if (kAssigners.contains(name)) {
-    const bool to_variable = name != "printf" || (words.size() > 1 && words[1].text == "-v");
-    if (to_variable) {
-      for (std::size_t at = 1; at < words.size(); ++at) {
-        if (words[at].text.starts_with("-")) continue;
-        ShellValue value{{}, true, input.kind == Kind::download};
-        // `read x <<< /etc`: one variable gets the whole line.
-        if (name == "read" && input.kind == Kind::literal) value.choices.push_back({mark_unresolved(input.text.substr(0, input.text.find('\n')))});
-        state.variables[words[at].text] = value;
-      }
-      return {};
-    }
-  }
-  if (name == "alias") {
-    // Not expanded in a script, unless shopt says so.
-    for (std::size_t at = 1; at < words.size(); ++at) {
-      const std::size_t equals = words[at].text.find('=');
-      if (equals == std::string::npos) continue;
-      ShellState later = state;
-      ShellWord body = words[at];
-      body.text = body.text.substr(equals + 1);
-      body.source = body.source.substr(std::min(body.source.size(), body.source.find('=') + 1));
-      run_script_word(body, later, ShellFlow{});
-    }
-    return {};
-  }
-  done = false;
-  return {};
-}
-
-// What a plain command prints, where that may be read as a program later on.
-ShellFlow ShellWalker::output_of(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input) {
-  const std::vector<ShellWord>& words = script_.commands[index].words;
-  if (name == "echo") {
-    std::size_t at = 1;
-    bool escapes = false;
-    while (at < words.size() && words[at].text.size() > 1 && words[at].text[0] == '-' &&
-           words[at].text.find_first_not_of("neE", 1) == std::string::npos) {
-      escapes = escapes || words[at].text.find('e') != std::string::npos;
-      ++at;
-    }
-    bool downloaded = false;
-    for (std::size_t i = at; i < words.size(); ++i) downloaded = downloaded || words[i].downloaded;
-    if (downloaded) return ShellFlow{Kind::download, "", {}};
-    const std::string text = joined(words, at);
-    ShellFlow flow{Kind::literal, (escapes ? decode_ansi_c(text) : text) + "\n", {}};
-    for (std::size_t i = at; i < words.size(); ++i) flow.roots.push_back(words[i].text);
-    return flow;
-  }
-  if (name == "printf" && words.size() > 1) {
-    for (const ShellWord& word : words) {
-      if (word.downloaded) return ShellFlow{Kind::download, "", {}};
-    }
-    return ShellFlow{Kind::literal, printf_text(words), {}};
-  }
-  if (name == "pwd" && state.folders.size() == 1) return ShellFlow{Kind::literal, state.folders.front() + "\n", {}};
-  if ((name == "which" || name == "type") && words.size() > 1) return ShellFlow{Kind::literal, words.back().source + "\n", {}};
-  // A new name of its own, whose like is nowhere protected.
-  if (name == "mktemp") return ShellFlow{Kind::literal, "/tmp/mktemp.unique/unique\n", {}};
-  if (name == "true" || name == "false" || name == ":" || name == "test" || name == "[") return {};
-
-  if (kDownloaders.contains(name)) {
-    bool to_file = false;
-    for (std::size_t at = 1; at < words.size(); ++at) {
-      const std::string& word = words[at].text;
-      const bool named = (name == "curl" && (word == "-o" || word == "--output")) || (name == "wget" && (word == "-O" || word == "--output-document"));
-      const bool bundled = word.size() > 2 && word[0] == '-' && word[1] != '-' && word.back() == (name == "curl" ? 'o' : 'O') &&
-                           (name == "curl" || name == "wget");
-      if ((named || bundled) && at + 1 < words.size()) {
-        const std::string& file = words[at + 1].text;
-        to_file = to_file || (file != "-" && file != "/dev/stdout");
-        state.from_net.insert(file);
-      } else if (name == "wget" && word.size() > 2 && word[0] == '-' && word[1] != '-' && word.ends_with("O-")) {
-        return ShellFlow{Kind::download, "", {}};
-      } else if (word == "-O" || word == "--remote-name" || (name == "curl" && word.size() > 2 && word[0] == '-' && word[1] != '-' && word.find('O') != std::string::npos)) {
-        to_file = to_file || name == "curl";
-      }
-      if (word.find('/') != std::string::npos) state.from_net.insert(word.substr(word.rfind('/') + 1));
-    }
-    state.from_net.erase("");
-    state.from_net.erase("-");
-    if (name == "wget" && !to_file) {
-      // Without -O it writes a file; with -O - it was seen above.
-      for (std::size_t at = 1; at + 1 < words.size(); ++at) {
-        const std::string& word = words[at].text;
-        const bool to_output = (word.starts_with("-") && word.ends_with("O")) || word == "--output-document";
-        if (to_output && words[at + 1].text == "-") return ShellFlow{Kind::download, "", {}};
-        if (to_output && words[at + 1].text == "/dev/stdout") return ShellFlow{Kind::download, "", {}};
-      }
-      for (const ShellWord& word : words) {
-        if (word.text == "--output-document=-") return ShellFlow{Kind::download, "", {}};
-      }
-      return {};
-    }
-    return to_file ? ShellFlow{} : ShellFlow{Kind::download, "", {}};
-  }
-
-  if (input.kind == Kind::download) {
-    if (name == "tee") {
-      for (std::size_t at = 1; at < words.size(); ++at) {
-        if (!words[at].text.starts_with("-")) state.from_net.insert(words[at].text);
-      }
-    }
-    return ShellFlow{Kind::download, "", {}};
-  }
-  for (const ShellWord& word : words) {
-    if (word.process && word.process->kind == Kind::download) return ShellFlow{Kind::download, "", {}};
-  }
-  const bool has_files = words.size() > 1 && std::any_of(words.begin() + 1, words.end(), [](const ShellWord& word) {
-                           return word.unresolved || (!word.text.empty() && word.text != "-" && word.text[0] != '-');
-                         });
-  if (name == "cat" || name == "tee") {
-    if (name == "tee" || !has_files) return input;
-    for (std::size_t at = 1; at < words.size(); ++at) {
-      if (state.from_net.contains(words[at].text)) return ShellFlow{Kind::download, "", {}};
-    }
-    return ShellFlow{Kind::file, "", {}};
-  }
-  ShellFlow flow{Kind::computed, "", input.roots};
-  if (name == "find" || name == "fd" || name == "ls" || name == "tree" || name == "du" || name == "locate") {
-    for (std::size_t at = 1; at < words.size(); ++at) {
-      if (words[at].text.starts_with("-")) {
-        if (name == "find") break;
-        continue;
-      }
-      flow.roots.push_back(words[at].text);
-    }
-    if (flow.roots.empty()) flow.roots.push_back(".");
-  }
-  return flow;
 }
 
 }  // namespace errand

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks a syntax tree in the order in which a shell would run it, with the variables, functions and folder as they
-// would be there. Three files share the work: shell_walker.cc the statements, shell_expand.cc the words,
-// shell_unwrap.cc the commands that run other commands.
+// would be there. Its files: shell_walker.cc the plain statements, shell_branches.cc loops, branches and functions,
+// shell_redirects.cc, shell_expand.cc the words, shell_unwrap.cc the commands that run other commands,
+// shell_builtins.cc those that act on the shell itself, shell_output.cc what commands print.
 #pragma once
 
 #include <map>
@@ -127,6 +128,19 @@ class ShellWalker {
   std::size_t work_ = 0;
 };
 
+// Raises a depth for the time of a scope.
+class Deeper {
+ public:
+  explicit Deeper(int& depth) : depth_(depth) { ++depth_; }
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  int& depth_;
+};
+
+bool is_statement(const ShellNode& node);
 ShellFlow join_flows(const ShellFlow& first, const ShellFlow& second);
 // What may be after either of two ways: each variable has the values of both.
 void merge_state(ShellState& into, const ShellState& other, const ShellState& before);
