@@ -57,7 +57,10 @@ ShellFlow ShellWalker::builtin(std::size_t index, const std::string& name, Shell
   if (name == "source" || name == ".") {
     if (words.size() > 1) {
       const std::string part = script_.commands[index].text;
-      check_downloaded(index, words[1], state);
+      if (const std::string* text = run_file(index, words[1], state)) {
+        const std::string program = *text;
+        return script(program, state, input);
+      }
       if (words[1].process) return run_fed(*words[1].process, part, state);
       if (words[1].text == "/dev/stdin") return run_fed(input, part, state);
     }

@@ -229,6 +229,7 @@ ShellText ShellWalker::substitution(const ShellNode& node, ShellState& state, bo
   ShellFlow flow = statements(node, copy, ShellFlow{});
   parent_ = outer_parent;
   state.from_net.insert(copy.from_net.begin(), copy.from_net.end());
+  state.written.insert(copy.written.begin(), copy.written.end());
   if (node.is("process_substitution")) {
     if (node.text().starts_with(">(")) flow = ShellFlow{};
     text.add_unknown(quoted);
@@ -419,7 +420,10 @@ void ShellWalker::assign(const ShellNode& node, ShellState& state,
   if (!name_node.valid()) return;
   std::string name(name_node.text());
   const bool element = name_node.is("subscript");
-  if (element) name = name.substr(0, name.find('['));
+  if (element) {
+    walk_substitutions_in(name_node, state);
+    name = name.substr(0, name.find('['));
+  }
   bool appends = false;
   for (const ShellNode& child : node.children()) appends = appends || child.is("+=");
 

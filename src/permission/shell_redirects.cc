@@ -35,6 +35,8 @@ void ShellWalker::read_redirect(const ShellNode& node, ShellState& state, Redire
         behind.push_back(child);
       } else if (child.type().ends_with("_redirect")) {
         read_redirect(child, state, into, behind);
+      } else if (child.named() && !child.is("heredoc_end")) {
+        into.words.push_back(child);
       }
     }
     const ShellWord word = join_fields(body, surroundings_.home);
@@ -43,12 +45,18 @@ void ShellWalker::read_redirect(const ShellNode& node, ShellState& state, Redire
     return;
   }
   std::string_view op;
+  bool target_seen = false;
   for (const ShellNode& child : children) {
     if (!child.named()) {
       op = child.type();
       continue;
     }
     if (child.is("file_descriptor")) continue;
+    if (target_seen) {
+      into.words.push_back(child);
+      continue;
+    }
+    target_seen = true;
     for (const ShellWord& target : possible_words(child, state)) {
       const bool duplicates = (op == ">&" || op == "<&") && !target.text.empty() &&
                               target.text.find_first_not_of("0123456789-") == std::string::npos;
@@ -62,6 +70,16 @@ void ShellWalker::read_redirect(const ShellNode& node, ShellState& state, Redire
         }
       }
     }
+  }
+}
+
+// What a file then holds, so that running it can be followed.
+void ShellWalker::note_written(const Redirects& redirects, const ShellFlow& output, ShellState& state) {
+  for (const ShellRedirect& redirect : redirects.list) {
+    const std::string& file = redirect.target.text;
+    if (redirect.kind != ShellRedirect::Kind::write || file.empty()) continue;
+    if (output.kind == ShellFlow::Kind::download) state.from_net.insert(file);
+    if (output.kind == ShellFlow::Kind::literal) state.written[file] += output.text;
   }
 }
 

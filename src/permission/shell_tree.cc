@@ -6,7 +6,7 @@ extern "C" const TSLanguage* tree_sitter_bash(void);
 namespace errand {
 namespace {
 
-constexpr std::uint64_t kMostMicroseconds = 500000;
+constexpr std::uint64_t kMostMicroseconds = 5000000;
 
 struct ParserDeleter {
   void operator()(TSParser* parser) const { ts_parser_delete(parser); }

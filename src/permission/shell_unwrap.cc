@@ -149,7 +149,16 @@ ShellFlow ShellWalker::run_words(std::vector<ShellWord> words, std::vector<std::
         find(ShellFinding::Kind::unresolved_command, script_.commands[index].text,
              "which command runs is known only when it runs");
       }
-      check_downloaded(index, name, state);
+      if (name.text == "}" || name.text == "{" || name.text == "then" || name.text == "do" || name.text == "done" ||
+          name.text == "fi" || name.text == "esac") {
+        find(ShellFinding::Kind::unreadable, script_.commands[index].text, "the command cannot be read as shell syntax");
+      }
+      const std::string* text = name.text.find('/') == std::string::npos ? nullptr : run_file(index, name, state);
+      if (text) {
+        const std::string program = *text;
+        ShellState inner = state;
+        script(program, inner, input);
+      }
       output = dispatch(index, command_name(script_.commands[index]), state, input);
     }
     parent_ = outer;
@@ -158,13 +167,19 @@ ShellFlow ShellWalker::run_words(std::vector<ShellWord> words, std::vector<std::
   return output;
 }
 
-void ShellWalker::check_downloaded(std::size_t index, const ShellWord& word, ShellState& state) {
+// A file that is run as a program: a finding when it was downloaded, its text when the same command has written it.
+const std::string* ShellWalker::run_file(std::size_t index, const ShellWord& word, ShellState& state) {
+  if (word.text.empty()) return nullptr;
   auto plain = [](const std::string& path) { return std::filesystem::path(path).lexically_normal().string(); };
   for (const std::string& file : state.from_net) {
-    if (word.text.empty() || plain(file) != plain(word.text)) continue;
+    if (plain(file) != plain(word.text)) continue;
     find(ShellFinding::Kind::runs_file_from_net, script_.commands[index].text,
          "it runs a file that the same command has downloaded");
   }
+  for (const auto& [file, text] : state.written) {
+    if (plain(file) == plain(word.text)) return &text;
+  }
+  return nullptr;
 }
 
 ShellFlow ShellWalker::dispatch(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input) {
@@ -277,6 +292,7 @@ ShellFlow ShellWalker::shell_program(std::size_t index, ShellState& state, const
       }
       ShellFlow output = run_script_word(words[script_at], inner, input);
       state.from_net.insert(inner.from_net.begin(), inner.from_net.end());
+  state.written.insert(inner.written.begin(), inner.written.end());
       return output;
     }
     if (word == "-o" || word == "-O" || word == "+o" || word == "+O") ++at;
@@ -290,7 +306,11 @@ ShellFlow ShellWalker::shell_program(std::size_t index, ShellState& state, const
   }
   if (words[at].process) return run_fed(*words[at].process, part, inner);
   if (words[at].downloaded) find(ShellFinding::Kind::runs_download, part, "a download is run by a shell");
-  check_downloaded(index, words[at], state);
+  if (const std::string* text = run_file(index, words[at], state)) {
+    const std::string program = *text;
+    inner.arguments = std::vector<ShellWord>(words.begin() + static_cast<std::ptrdiff_t>(at) + 1, words.end());
+    script(program, inner, ShellFlow{});
+  }
   return ShellFlow{Kind::computed, "", {}};
 }
 
@@ -308,7 +328,7 @@ void ShellWalker::interpreter(std::size_t index, const ShellFlow& input, ShellSt
       return;
     }
     if (word == "-m" || (!word.empty() && word[0] != '-' && !words[at].unresolved)) {
-      check_downloaded(index, words[at], state);
+      if (const std::string* text = run_file(index, words[at], state)) script_.commands[index].code = *text;
       if (word == "/dev/stdin") break;
       return;
     }
@@ -413,6 +433,7 @@ bool ShellWalker::unwrap(std::size_t index, const std::string& name, ShellState&
   const bool same_shell = name == "command" || name == "builtin" || name == "time";
   output = run_from(index, at, same_shell ? state : inner, input);
   state.from_net.insert(inner.from_net.begin(), inner.from_net.end());
+  state.written.insert(inner.written.begin(), inner.written.end());
   return true;
 }
 
@@ -465,6 +486,7 @@ ShellFlow ShellWalker::xargs_command(std::size_t index, ShellState& state, const
         } else {
           replace_all(word, placeholder, item, unknown);
         }
+        word.downloaded = word.downloaded || (unknown && word.unresolved && input.kind == Kind::download);
       }
     }
   } else {

@@ -85,6 +85,7 @@ void merge_state(ShellState& into, const ShellState& other, const ShellState& be
     if (into.folders.size() > kMostChoices) into.folders.clear();
   }
   into.from_net.insert(other.from_net.begin(), other.from_net.end());
+  into.written.insert(other.written.begin(), other.written.end());
   into.environment_known = into.environment_known && other.environment_known;
 }
 
@@ -170,6 +171,7 @@ ShellFlow ShellWalker::statement(const ShellNode& node, ShellState& state, const
     ShellState copy = state;
     ShellFlow output = statements(node, copy, input);
     state.from_net.insert(copy.from_net.begin(), copy.from_net.end());
+    state.written.insert(copy.written.begin(), copy.written.end());
     return output;
   }
   if (type == "function_definition") {
@@ -193,6 +195,7 @@ ShellFlow ShellWalker::pipeline(const ShellNode& node, ShellState& state, const 
     ShellState copy = state;
     flow = statement(child, copy, flow);
     state.from_net.insert(copy.from_net.begin(), copy.from_net.end());
+    state.written.insert(copy.written.begin(), copy.written.end());
   }
   frames_ = frames;
   return flow;
@@ -257,6 +260,12 @@ ShellFlow ShellWalker::redirected(const ShellNode& node, ShellState& state, cons
   }
   const ShellFlow own_input = redirects.input.value_or(input);
   ShellFlow output;
+  const bool plain = !bodies.empty() && bodies.front().is("command");
+  if (!plain && !redirects.words.empty()) {
+    find(ShellFinding::Kind::unreadable, std::string(node.text()), "words stand behind a redirection");
+    for (const ShellNode& word : redirects.words) walk_substitutions_in(word, state);
+  }
+  if (bodies.empty()) output = run_words({}, {}, redirects, state, own_input);
   for (const ShellNode& body : bodies) {
     if (body.is("command")) {
       output = simple_command(body, state, own_input, redirects);
@@ -273,10 +282,7 @@ ShellFlow ShellWalker::redirected(const ShellNode& node, ShellState& state, cons
     holder.remote = state.remote;
     if (!holder.redirects.empty()) script_.commands.push_back(std::move(holder));
   }
-  for (const ShellRedirect& redirect : redirects.list) {
-    if (redirect.kind != ShellRedirect::Kind::write) continue;
-    if (output.kind == ShellFlow::Kind::download && !redirect.target.text.empty()) state.from_net.insert(redirect.target.text);
-  }
+  note_written(redirects, output, state);
   // `cmd <<EOF | sh` and `cmd <<EOF && x`: the grammar hangs what follows into the here-document.
   for (const ShellNode& next : behind) output = statement(next, state, output);
   return output;
@@ -308,6 +314,7 @@ ShellFlow ShellWalker::simple_command(const ShellNode& node, ShellState& state, 
     last_is_word = child.is("variable_assignment");
     last_end = child.end();
   }
+  word_nodes.insert(word_nodes.end(), redirects.words.begin(), redirects.words.end());
   ShellFlow output;
   const ShellFlow own_input = redirects.input.value_or(input);
   if (word_nodes.empty()) {
@@ -329,11 +336,7 @@ ShellFlow ShellWalker::simple_command(const ShellNode& node, ShellState& state, 
       }
     }
   }
-  for (const ShellRedirect& redirect : redirects.list) {
-    if (redirect.kind == ShellRedirect::Kind::write && output.kind == ShellFlow::Kind::download && !redirect.target.text.empty()) {
-      state.from_net.insert(redirect.target.text);
-    }
-  }
+  note_written(redirects, output, state);
   for (const ShellNode& next : behind) output = statement(next, state, output);
   return output;
 }

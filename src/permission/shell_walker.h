@@ -38,6 +38,7 @@ struct ShellState {
   std::optional<std::vector<ShellWord>> arguments = std::vector<ShellWord>();  // $1...; nothing: unknown
   std::vector<std::string> folders;      // where it may be; empty: anywhere
   std::set<std::string> from_net;        // files that were downloaded
+  std::map<std::string, std::string> written;  // files that were written, and the text when it is known
   bool environment_known = true;
   bool remote = false;
 };
@@ -59,6 +60,7 @@ class ShellWalker {
   struct Redirects {
     std::vector<ShellRedirect> list;
     std::optional<ShellFlow> input;
+    std::vector<ShellNode> words;  // `rm >log -rf x`: the grammar counts what follows to the redirection
   };
 
   // ---- statements (shell_walker.cc)
@@ -111,7 +113,8 @@ class ShellWalker {
   ShellFlow builtin(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input, bool& done);
   void change_folder(std::size_t index, ShellState& state);
   ShellFlow output_of(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input);
-  void check_downloaded(std::size_t index, const ShellWord& word, ShellState& state);
+  void note_written(const Redirects& redirects, const ShellFlow& output, ShellState& state);
+  const std::string* run_file(std::size_t index, const ShellWord& word, ShellState& state);
 
   void find(ShellFinding::Kind kind, std::string part, std::string reason);
   // False when the bound on depth or number is reached; the finding is made once.
