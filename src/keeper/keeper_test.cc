@@ -91,7 +91,8 @@ TEST_P(KeeperTest, DeathByASignalIsReportedAsItIs) {
 TEST_P(KeeperTest, TheShellHasAWorldOfItsOwn) {
   Command command = Command::shell(
       "pwd; echo \"$ERRAND_WORD\"; ulimit -Sn; ls /proc/self/fd | tr '\\n' ' '; echo; readlink /proc/self/fd/0; "
-      "cat /proc/self/status | grep -E '^(SigBlk|SigIgn|SigCgt)'; ps -o sid= -o tty= -p $$; echo $$; echo to-stderr "
+      "cat /proc/self/status | grep -E '^(SigBlk|SigIgn|SigCgt)'; cut -d' ' -f6,7 /proc/$$/stat; echo $$; echo "
+      "to-stderr "
       ">&2",
       marker_);
   command.cwd = "/usr";
@@ -114,10 +115,10 @@ TEST_P(KeeperTest, TheShellHasAWorldOfItsOwn) {
   EXPECT_EQ(line(), "SigCgt:\t0000000000000000");
   std::istringstream session(line());
   pid_t sid = 0;
-  std::string tty;
-  session >> sid >> tty;
+  int terminal = -1;
+  session >> sid >> terminal;
   EXPECT_EQ(sid, shell_);
-  EXPECT_EQ(tty, "?");
+  EXPECT_EQ(terminal, 0);
   EXPECT_EQ(line(), std::to_string(shell_));
   EXPECT_EQ(line(), "to-stderr");
   EXPECT_TRUE(task.await(KeeperEventKind::empty));
