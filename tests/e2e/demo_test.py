@@ -49,7 +49,7 @@ class DemoTest(unittest.TestCase):
 
     def test_in_a_terminal(self):
         run = self.box.tmux("demo", columns=120, rows=100)
-        self.assertEqual(run.wait(120), "0")
+        self.assertEqual(run.wait(120), 0)
         for pattern in TRANSCRIPT:
             run.expect(pattern, history=True)
         run.kill()

@@ -355,7 +355,10 @@ class Tmux:
         config = box.path("tmux.conf")
         with open(config, "w", encoding="utf-8") as file:
             file.write("set -g remain-on-exit on\nset -g status off\nset -g escape-time 0\nset -g history-limit 5000\n")
-        command = ["env", "-i", *[f"{k}={v}" for k, v in env.items() if k != "TERM"], "TERM=tmux-256color", *argv]
+        # tmux does not always learn how its pane ended; a shell round it does.
+        self._status = box.path(f"tmux-{uuid.uuid4().hex}.status")
+        command = ["env", "-i", *[f"{k}={v}" for k, v in env.items() if k != "TERM"], "TERM=tmux-256color",
+                   "sh", "-c", '"$@"; echo $? >"$0.new"; mv "$0.new" "$0"', self._status, *argv]
         self._call("-f", config, "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", cwd, *command)
         self.pid = int(self._call("display-message", "-p", "#{pane_pid}"))
 
@@ -387,15 +390,17 @@ class Tmux:
     def resize(self, columns, rows):
         self._call("resize-window", "-x", str(columns), "-y", str(rows))
 
-    def dead(self):
-        """["0"], or ["1", the exit code or the signal's name]; the second comes a moment after the first."""
-        return self._call("display-message", "-p", "#{pane_dead} #{pane_dead_status}#{pane_dead_signal}").split()
+    def status(self):
+        """The exit code, 128 + the signal's number; None while it runs."""
+        try:
+            with open(self._status, encoding="ascii") as file:
+                return int(file.read())
+        except OSError:
+            return None
 
     def wait(self, deadline=DEADLINE):
-        def ended():
-            dead = self.dead()
-            return dead[1] if len(dead) == 2 else None
-        return poll(ended, deadline, "its end")
+        poll(lambda: self.status() is not None, deadline, lambda: f"its end; the screen:\n{self.screen()}")
+        return self.status()
 
     def kill(self):
         self._call("kill-server", check=False)

@@ -4,10 +4,11 @@
 
 import json
 import os
+import re
 import signal
 import unittest
 
-from errand_driver import Sandbox
+from errand_driver import Sandbox, poll
 
 USAGE = ("usage: /bg [list | show <id> | output <id> [lines] [-f] | stop <id>|all | notifications | run <command> | "
          "wait [<id>...] [time] | watch <id> <regex>]")
@@ -43,7 +44,7 @@ class PipeTest(unittest.TestCase):
             run.line(line)
         run.expect(r"^No background tasks\.\nNo background tasks\.\nNo pending notifications\.\n"
                    r"bg-9: no such task \(known: none\)\n")
-        run.expect("^" + USAGE.translate({ord(c): "\\" + c for c in "[]|()."}) + "$")
+        run.expect("^" + re.escape(USAGE) + "$")
         run.line("!sleep 1000 &")
         run.line("/bg run exit 2")
         run.expect(r"^Background task started: bg-1\nBackground task started: bg-2$")
@@ -60,6 +61,38 @@ class PipeTest(unittest.TestCase):
                    r"🔔 bg-1 - cancelled by user\nbg-1 stopped: 1 process ended\.)$")
         run.line("/bg output bg-1")
         run.expect(r"^=== bg-1 \(CANCELLED\) ===\n\(none yet\)$")
+        self.assertEqual(run.end(), 0)
+
+    def test_the_texts_of_bg_with_one_and_with_two_processes(self):
+        run = self.box.pipe()
+        for number, command in ((1, "exec sleep 1000"), (2, "sleep 1000; true")):
+            run.line(f"/bg run {command}")
+            run.expect(f"^Background task started: bg-{number}$")
+            poll(lambda: sum("sleep 1000" in what and "keeper" not in what for what in self.box.processes().values()) >= number)
+            run.line(f"/bg stop bg-{number}")
+            run.expect(f"^bg-{number} stopped: {number} process{'es' if number > 1 else ''} ended\\.$")
+        for number, command in ((3, "sleep 1000 & exit 0"), (4, "sleep 1000 & sleep 1000 & exit 3")):
+            left, state = number - 2, "COMPLETED" if number == 3 else "FAILED"
+            what = "completed (exit code 0)" if number == 3 else "failed (exit code 3)"
+            run.line(f"/bg run {command}")
+            some = "1 process still running" if left == 1 else "2 processes still running"
+            run.expect("^🔔 " + re.escape(f"bg-{number} - {what}; {some}: ") + r"\d+ sleep 1000(, \d+ sleep 1000)?$")
+            run.line("/bg")
+            run.expect(re.escape(f"  bg-{number}  [{state}]  {command}  exit={left * 3 - 3}  ({left} still running)") + "$")
+            run.line(f"/bg stop bg-{number}")
+            run.expect(f"^bg-{number} had already finished \\({state}\\); "
+                       f"{left} remaining process{'es' if left > 1 else ''} ended\\.$")
+            run.line(f"/bg stop bg-{number}")
+            run.expect(f"^bg-{number} has already finished \\({state}\\); nothing to stop\\.$")
+        run.line("/bg run kill -9 $$")
+        run.expect(r"^🔔 bg-5 - failed \(signal 9 \(SIGKILL\)\)$")
+        run.line("/bg")
+        run.expect(r"^  bg-5  \[FAILED\]  kill -9 \$\$  signal=9$")
+        run.line("/bg run echo " + "x" * 46)
+        run.line("/bg")
+        run.expect(r"^  bg-6  \[\w+\]  echo x{45}\.\.\.")
+        run.line("/bg output bg-6 3")
+        run.expect(r"^=== bg-6 \((RUNNING|COMPLETED)\) ===$")
         self.assertEqual(run.end(), 0)
 
     def test_notices_have_a_star_without_colour_or_utf_8(self):

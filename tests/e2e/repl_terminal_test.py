@@ -16,13 +16,13 @@ class ScreenTest(unittest.TestCase):
     def setUp(self):
         self.box = Sandbox(self)
 
-    def start(self, *turns, columns=100, rows=30, mode="bypass"):
+    def start(self, *turns, columns=100, rows=30, mode="bypass", env=None):
         arguments = ["--permission-mode", mode]
         if turns:
             with open(self.box.path("script.json"), "w", encoding="utf-8") as file:
                 json.dump({"turns": list(turns)}, file)
             arguments += ["--model", "scripted:" + self.box.path("script.json")]
-        run = self.box.tmux(*arguments, columns=columns, rows=rows)
+        run = self.box.tmux(*arguments, columns=columns, rows=rows, env=env)
         run.expect(r"^>$")
         return run
 
@@ -110,6 +110,25 @@ class ScreenTest(unittest.TestCase):
         run.expect(r"^after the resize$")
         self.assertEqual(run.screen(True).count("one more, typed"), 0, run.screen(True))
 
+    def test_notices_between_resizes_stand_once_above_the_line(self):
+        run = self.start(columns=80, rows=20, env={"ERRAND_MAX_CONCURRENT_BACKGROUND": "50"})
+        line = "typed before the resizes, 测试 and long enough for two rows of a narrow terminal"
+        for number in range(1, 13):
+            run.line(f"/bg run until [ -e go{number % 4} ]; do sleep 0.05; done")
+        run.type(line)
+        text = ">" + "".join(line.split())
+        whole = lambda: "".join(run.screen().split()).endswith(text)
+        poll(whole, message=run.screen)
+        for step, columns in enumerate((40, 97, 61, 120)):
+            self.box.write(f"go{step}", "")
+            run.resize(columns, 20)
+            for number in range(1, 13):
+                if number % 4 == step:
+                    run.expect(f"bg-{number} - completed", history=True)
+            poll(whole, message=run.screen)
+        found = re.findall(r"🔔 bg-(\d+) - completed", run.screen(True))
+        self.assertEqual(sorted(found, key=int), [str(i) for i in range(1, 13)], run.screen(True))
+
     def test_editing_keys_and_history(self):
         run = self.start()
         run.type("echo xhello")
@@ -173,11 +192,11 @@ class ScreenTest(unittest.TestCase):
         run.expect(r"^>$")
         # Only quick ones count, and a loaded machine may be slow: try again.
         def quits():
-            if run.dead()[0] == "0":
+            if run.status() is None:
                 run.keys("C-c", "C-c")
-            return run.dead()[0] == "1"
+            return run.status() is not None
         poll(quits)
-        self.assertEqual(run.wait(), "0")
+        self.assertEqual(run.wait(), 0)
 
     def test_quitting_with_running_tasks_asks_once_and_says_what_ends(self):
         run = self.start()
@@ -194,7 +213,7 @@ class ScreenTest(unittest.TestCase):
         run.line("/quit")
         run.expect(r"Quit and end them")
         run.line("y")
-        self.assertEqual(run.wait(), "0")
+        self.assertEqual(run.wait(), 0)
         run.expect(r"^🔔 bg-1 - cancelled \(session ended\)$")
         run.kill()
         self.box.wait_gone()
@@ -202,7 +221,7 @@ class ScreenTest(unittest.TestCase):
     def test_quitting_without_tasks_does_not_ask(self):
         run = self.start()
         run.keys("C-d")
-        self.assertEqual(run.wait(), "0")
+        self.assertEqual(run.wait(), 0)
 
 
 class PermissionTest(unittest.TestCase):
