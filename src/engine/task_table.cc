@@ -487,6 +487,9 @@ StopReport TaskTable::wait_stopped(Serial serial, const Cancelled& cancelled, mi
   }
   report.outcome = entry->stop_moved ? StopReport::Outcome::stopped : StopReport::Outcome::survivors_ended;
   report.ended = std::max(0, entry->stop_live - static_cast<int>(entry->left.size()));
+  // A stop right at a task's end may come before the keeper has said that nothing is left; there was nothing to end.
+  const bool nothing = report.ended == 0 && report.left.empty();
+  if (nothing && !entry->stop_moved) report.outcome = StopReport::Outcome::already_finished;
   return report;
 }
 

@@ -16,14 +16,16 @@ namespace fs = std::filesystem;
 using Names = std::set<std::string_view>;
 
 // First parts of paths. Trees on which the system stands:
-const Names kSystemTrees = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "boot", "dev", "proc", "sys",
-                            "System", "nix"};
+const Names kSystemTrees = {"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr",
+                            "etc", "boot", "dev", "proc",  "sys",   "System", "nix"};
 // Trees that hold everybody's things: they themselves matter, single things in them mostly do not.
-const Names kSharedTrees = {"var", "root", "home", "opt", "srv", "run", "mnt", "media", "snap", "Library", "Applications",
-                            "Users", "Volumes"};
-const Names kHarmlessDevices = {"null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty", "ptmx"};
-const Names kHomeTreasures = {".ssh", ".gnupg", ".config", ".local", ".aws", ".kube", ".password-store", ".mozilla",
-                              "Documents", "Desktop", "Downloads", "Pictures", "Music", "Videos", "Library", ".git"};
+const Names kSharedTrees = {"var",   "root", "home",    "opt",          "srv",   "run",    "mnt",
+                            "media", "snap", "Library", "Applications", "Users", "Volumes"};
+const Names kHarmlessDevices = {"null",  "zero",   "full",   "random", "urandom",
+                                "stdin", "stdout", "stderr", "tty",    "ptmx"};
+const Names kHomeTreasures = {".ssh",     ".gnupg",    ".config", ".local",    ".aws",     ".kube", ".password-store",
+                              ".mozilla", "Documents", "Desktop", "Downloads", "Pictures", "Music", "Videos",
+                              "Library",  ".git"};
 
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
@@ -57,9 +59,10 @@ bool is_disk(const std::vector<std::string>& parts) {
   if (parts[0] != "dev") return false;
   static const Names kFolders = {"disk", "mapper", "block"};
   if (parts.size() > 2 && kFolders.contains(parts[1])) return true;
-  static const char* const kNames[] = {"sd[a-z]*", "hd[a-z]*", "vd[a-z]*", "xvd[a-z]*", "nvme[0-9]*", "mmcblk[0-9]*", "dm-*", "md[0-9]*",
-                                       "loop[0-9]*", "sr[0-9]*", "disk[0-9]*", "rdisk[0-9]*", "nbd*", "zd[0-9]*", "mem", "kmem", "port",
-                                       "sd*", "nvme*", "vd*", "mtd*", "pmem*", "ram[0-9]*"};
+  static const char* const kNames[] = {"sd[a-z]*", "hd[a-z]*", "vd[a-z]*",   "xvd[a-z]*", "nvme[0-9]*", "mmcblk[0-9]*",
+                                       "dm-*",     "md[0-9]*", "loop[0-9]*", "sr[0-9]*",  "disk[0-9]*", "rdisk[0-9]*",
+                                       "nbd*",     "zd[0-9]*", "mem",        "kmem",      "port",       "sd*",
+                                       "nvme*",    "vd*",      "mtd*",       "pmem*",     "ram[0-9]*"};
   return std::any_of(std::begin(kNames), std::end(kNames),
                      [&](const char* name) { return ::fnmatch(name, parts[1].c_str(), 0) == 0; });
 }
@@ -74,12 +77,14 @@ std::vector<std::string> well_known(const PathContext& context) {
   for (const Names* names : {&kSystemTrees, &kSharedTrees}) {
     for (std::string_view name : *names) paths.push_back("/" + std::string(name));
   }
-  for (const char* name : {"/usr/bin", "/usr/lib", "/usr/sbin", "/usr/share", "/usr/local", "/usr/include", "/home/user",
-                           "/var/lib", "/var/log", "/etc/passwd", "/etc/shadow", "/dev/sda", "/dev/nvme0n1", "/dev/vda"}) {
+  for (const char* name :
+       {"/usr/bin", "/usr/lib", "/usr/sbin", "/usr/share", "/usr/local", "/usr/include", "/home/user", "/var/lib",
+        "/var/log", "/etc/passwd", "/etc/shadow", "/dev/sda", "/dev/nvme0n1", "/dev/vda"}) {
     paths.emplace_back(name);
   }
   for (const std::string& folder : {context.home, context.project}) {
-    for (std::string at = normal(folder); at.size() > 1; at = normal(fs::path(at).parent_path().string())) paths.push_back(at);
+    for (std::string at = normal(folder); at.size() > 1; at = normal(fs::path(at).parent_path().string()))
+      paths.push_back(at);
   }
   return paths;
 }
@@ -116,8 +121,8 @@ PathRank rank_of_links(const std::string& path, bool follows_last, const PathCon
 bool is_harmless_sink(const std::string& path) {
   const std::vector<std::string> parts = parts_of(normal(path));
   if (parts.size() < 2 || parts[0] != "dev") return false;
-  return (parts.size() == 2 && (kHarmlessDevices.contains(parts[1]) || parts[1].starts_with("tty"))) || parts[1] == "fd" ||
-         parts[1] == "pts" || parts[1] == "shm";
+  return (parts.size() == 2 && (kHarmlessDevices.contains(parts[1]) || parts[1].starts_with("tty"))) ||
+         parts[1] == "fd" || parts[1] == "pts" || parts[1] == "shm";
 }
 
 PathRank rank_of_absolute(const std::string& path, const PathContext& context) {

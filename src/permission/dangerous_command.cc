@@ -16,8 +16,8 @@ using Names = std::set<std::string_view>;
 
 // A command's words after its name: options and the rest.
 struct Arguments {
-  std::string letters;                   // of "-rf" and "-r -f"
-  std::vector<std::string> long_options; // "--force", "--mode=x"
+  std::string letters;                    // of "-rf" and "-r -f"
+  std::vector<std::string> long_options;  // "--force", "--mode=x"
   std::vector<const ShellWord*> operands;
 
   bool has(char letter) const { return letters.find(letter) != std::string::npos; }
@@ -65,7 +65,8 @@ class Examination {
   }
 
   void take(const ShellFinding& finding) {
-    const bool certain = finding.kind == ShellFinding::Kind::runs_download || finding.kind == ShellFinding::Kind::fork_bomb;
+    const bool certain =
+        finding.kind == ShellFinding::Kind::runs_download || finding.kind == ShellFinding::Kind::fork_bomb;
     vote(certain ? Verdict::deny : Verdict::ask, finding.part, finding.reason);
   }
 
@@ -75,7 +76,8 @@ class Examination {
   std::string project() const { return query_.project.empty() ? query_.folder : query_.project; }
 
   // What is not certain is asked for: a word of which a part is missing may be meant otherwise.
-  void vote_path(const ShellCommand& command, const ShellWord& word, PathRank rank, Verdict for_system, const std::string& what) {
+  void vote_path(const ShellCommand& command, const ShellWord& word, PathRank rank, Verdict for_system,
+                 const std::string& what) {
     if (rank == PathRank::none) return;
     Verdict verdict = Verdict::ask;
     if (rank >= PathRank::tree) verdict = Verdict::deny;
@@ -84,7 +86,8 @@ class Examination {
     vote(verdict, command.text, what + " " + (word.source.empty() ? word.text : word.source));
   }
 
-  void removal(const ShellCommand& command, const ShellWord& word, bool recursive, const std::string& what = "it removes") {
+  void removal(const ShellCommand& command, const ShellWord& word, bool recursive,
+               const std::string& what = "it removes") {
     const PathRank rank = rank_of(word, context_of(command));
     // A folder is not removed without -r; its entry in /dev is.
     if (rank == PathRank::tree && !recursive && !word.glob) {
@@ -129,19 +132,23 @@ class Examination {
     if (name == "rm" || name == "srm" || name == "rmdir" || name == "unlink" || name == "shred" || name == "wipe") {
       const bool recursive = arguments.has('r') || arguments.has('R') || arguments.has_long("--recursive", 3);
       for (const ShellWord* word : arguments.operands) removal(command, *word, recursive);
-      if (arguments.has_long("--no-preserve-root", 10)) vote(Verdict::deny, command.text, "it lifts the guard of the root folder");
+      if (arguments.has_long("--no-preserve-root", 10))
+        vote(Verdict::deny, command.text, "it lifts the guard of the root folder");
       for (const std::string& root : command.found_in) {
         ShellWord word;
         word.text = word.source = root;
         const PathRank rank = rank_of(word, context_of(command));
-        if (rank >= PathRank::system) vote(rank >= PathRank::tree && recursive ? Verdict::deny : Verdict::ask, command.text, "it removes what is found in " + root);
+        if (rank >= PathRank::system)
+          vote(rank >= PathRank::tree && recursive ? Verdict::deny : Verdict::ask, command.text,
+               "it removes what is found in " + root);
       }
     } else if (name == "mv" || name == "rename") {
       for (std::size_t i = 0; i < arguments.operands.size(); ++i) {
         const bool target = i + 1 == arguments.operands.size() && i > 0;
         if (target) {
           overwriting(command, *arguments.operands[i]);
-          if (is_harmless_sink(arguments.operands[i]->text)) vote(Verdict::ask, command.text, "what is moved there is lost");
+          if (is_harmless_sink(arguments.operands[i]->text))
+            vote(Verdict::ask, command.text, "what is moved there is lost");
         } else {
           removal(command, *arguments.operands[i], true, "it moves away");
         }
@@ -149,8 +156,10 @@ class Examination {
     } else if (name == "cp" || name == "install" || name == "ln" || name == "rsync" || name == "scp") {
       const bool deletes = name == "rsync" && arguments.has_long("--delete", 5);
       if (arguments.operands.size() > 1) {
-        if (deletes) removal(command, *arguments.operands.back(), true, "it deletes in");
-        else overwriting(command, *arguments.operands.back());
+        if (deletes)
+          removal(command, *arguments.operands.back(), true, "it deletes in");
+        else
+          overwriting(command, *arguments.operands.back());
       }
       for (const ShellWord& word : command.words) {
         if (word.text.starts_with("--target-directory=")) {
@@ -167,23 +176,27 @@ class Examination {
       }
     } else if (name == "tar" || name == "bsdtar" || name == "unzip") {
       for (std::size_t i = 1; i + 1 < command.words.size(); ++i) {
-        if (command.words[i].text == (name == "unzip" ? "-d" : "-C")) overwriting(command, command.words[i + 1], "it unpacks into");
+        if (command.words[i].text == (name == "unzip" ? "-d" : "-C"))
+          overwriting(command, command.words[i + 1], "it unpacks into");
       }
     }
   }
 
   void disks(const ShellCommand& command, const std::string& name, const Arguments& arguments) {
-    static const Names kFormatters = {"mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk", "cfdisk", "fdisk", "parted",
-                                      "gdisk", "badblocks", "hdparm", "mkdosfs", "newfs", "cryptsetup", "pvcreate", "pvremove",
-                                      "vgremove", "lvremove", "mdadm", "nvme", "zpool", "zfs", "flashrom", "diskutil"};
+    static const Names kFormatters = {
+        "mke2fs",   "mkswap",    "wipefs", "blkdiscard", "sgdisk", "sfdisk",     "cfdisk",   "fdisk",    "parted",
+        "gdisk",    "badblocks", "hdparm", "mkdosfs",    "newfs",  "cryptsetup", "pvcreate", "pvremove", "vgremove",
+        "lvremove", "mdadm",     "nvme",   "zpool",      "zfs",    "flashrom",   "diskutil"};
     if (name == "dd") {
       for (const ShellWord& word : command.words) {
         if (!word.text.starts_with("of=")) continue;
         ShellWord target = word;
         target.text = word.text.substr(3);
         target.source = word.source.substr(std::min<std::size_t>(3, word.source.size()));
-        if (target.text.empty() && word.unresolved) vote(Verdict::ask, command.text, "what it overwrites is known only when it runs");
-        else overwriting(command, target);
+        if (target.text.empty() && word.unresolved)
+          vote(Verdict::ask, command.text, "what it overwrites is known only when it runs");
+        else
+          overwriting(command, target);
       }
       return;
     }
@@ -194,19 +207,24 @@ class Examination {
         on_device = on_device || word->text.starts_with("/dev/");
         unknown = unknown || word->unresolved;
       }
-      const bool looks_only = arguments.has('l') || arguments.has_long("--list", 4) || arguments.has_long("--help", 4) ||
-                              arguments.has_long("--version", 5) || arguments.has('V') ||
+      const bool looks_only = arguments.has('l') || arguments.has_long("--list", 4) ||
+                              arguments.has_long("--help", 4) || arguments.has_long("--version", 5) ||
+                              arguments.has('V') ||
                               (!arguments.operands.empty() && arguments.operands.back()->text == "print") ||
-                              (!arguments.operands.empty() && (arguments.operands[0]->text == "status" || arguments.operands[0]->text == "list"));
-      const bool destroys = !arguments.operands.empty() && (arguments.operands[0]->text == "destroy" || arguments.operands[0]->text == "labelclear");
-      if ((on_device && !looks_only) || (makes && arguments.operands.empty() && !looks_only) || name == "lvremove" || name == "vgremove" || destroys) {
+                              (!arguments.operands.empty() &&
+                               (arguments.operands[0]->text == "status" || arguments.operands[0]->text == "list"));
+      const bool destroys = !arguments.operands.empty() &&
+                            (arguments.operands[0]->text == "destroy" || arguments.operands[0]->text == "labelclear");
+      if ((on_device && !looks_only) || (makes && arguments.operands.empty() && !looks_only) || name == "lvremove" ||
+          name == "vgremove" || destroys) {
         vote(Verdict::deny, command.text, "it changes a disk");
       } else if (unknown && !looks_only) {
         vote(Verdict::ask, command.text, "which disk or file it changes is known only when it runs");
       }
     }
     if (name == "grub-install" || name == "efibootmgr" || name == "bootctl" || name == "update-grub") {
-      if (!arguments.operands.empty() || !arguments.letters.empty()) vote(Verdict::ask, command.text, "it changes how the machine boots");
+      if (!arguments.operands.empty() || !arguments.letters.empty())
+        vote(Verdict::ask, command.text, "it changes how the machine boots");
     }
   }
 
@@ -220,23 +238,29 @@ class Examination {
       if (rank == PathRank::none || (rank == PathRank::notable && !(is_key(word) && recursive))) continue;
       // "chmod 600 ~/.ssh/x" is what one does with keys; the home itself by itself, too.
       if (rank == PathRank::tree && !recursive && word.text.starts_with(home_)) continue;
-      if (i == 0 && word.text.find('/') == std::string::npos && !arguments.has_long("--reference", 5)) continue;  // the mode
+      if (i == 0 && word.text.find('/') == std::string::npos && !arguments.has_long("--reference", 5))
+        continue;  // the mode
       const bool tree = recursive && rank >= PathRank::system;
-      vote(tree && !word.unresolved ? Verdict::deny : Verdict::ask, command.text, "it changes who owns or may use " + word.source);
+      vote(tree && !word.unresolved ? Verdict::deny : Verdict::ask, command.text,
+           "it changes who owns or may use " + word.source);
     }
   }
 
   void machine(const ShellCommand& command, const std::string& name, const Arguments& arguments) {
     static const Names kEnders = {"shutdown", "reboot", "halt", "poweroff"};
-    const auto operand = [&arguments](std::size_t i) { return i < arguments.operands.size() ? arguments.operands[i]->text : std::string(); };
+    const auto operand = [&arguments](std::size_t i) {
+      return i < arguments.operands.size() ? arguments.operands[i]->text : std::string();
+    };
     if (kEnders.contains(name)) {
-      const bool harmless = arguments.has_long("--help", 4) || arguments.has_long("--version", 5) || arguments.has_long("--show", 5) ||
-                            (name == "shutdown" && arguments.has('c'));
+      const bool harmless = arguments.has_long("--help", 4) || arguments.has_long("--version", 5) ||
+                            arguments.has_long("--show", 5) || (name == "shutdown" && arguments.has('c'));
       if (!harmless) vote(Verdict::deny, command.text, "it shuts the machine down");
-    } else if ((name == "init" || name == "telinit") && operand(0).size() == 1 && std::string("0156sS").find(operand(0)) != std::string::npos) {
+    } else if ((name == "init" || name == "telinit") && operand(0).size() == 1 &&
+               std::string("0156sS").find(operand(0)) != std::string::npos) {
       vote(Verdict::deny, command.text, "it changes the machine's run level");
     } else if (name == "systemctl" || name == "loginctl") {
-      static const Names kVerbs = {"poweroff", "reboot", "halt", "kexec", "suspend", "hibernate", "emergency", "rescue", "exit", "soft-reboot", "hybrid-sleep"};
+      static const Names kVerbs = {"poweroff",  "reboot", "halt", "kexec",       "suspend",     "hibernate",
+                                   "emergency", "rescue", "exit", "soft-reboot", "hybrid-sleep"};
       if (kVerbs.contains(operand(0))) vote(Verdict::deny, command.text, "it shuts the machine down");
       if (operand(0) == "isolate") vote(Verdict::ask, command.text, "it changes the machine's run level");
       if (operand(0) == "set-default") vote(Verdict::ask, command.text, "it changes how the machine boots");
@@ -266,7 +290,8 @@ class Examination {
         signal_seen = true;
       } else if (text.starts_with("-") && !signal_seen) {
         signal_seen = true;
-        if (text == "-1" && i + 1 == command.words.size()) vote(Verdict::deny, command.text, "it may reach every process");
+        if (text == "-1" && i + 1 == command.words.size())
+          vote(Verdict::deny, command.text, "it may reach every process");
       } else {
         any_target = any_target || !text.empty();
         if (text == "-1") vote(Verdict::deny, command.text, "it kills every process");
@@ -277,7 +302,8 @@ class Examination {
 
   void killing_by_name(const ShellCommand& command, const std::string& name, const Arguments& arguments) {
     static const Names kEverything = {".", ".*", "", "*", ".+", "^", "[a-z]", "[a-z]*"};
-    bool wide = arguments.operands.empty() && (arguments.has('u') || arguments.has('U') || arguments.has_long("--user", 5) || arguments.has_long("--euid", 5));
+    bool wide = arguments.operands.empty() && (arguments.has('u') || arguments.has('U') ||
+                                               arguments.has_long("--user", 5) || arguments.has_long("--euid", 5));
     for (std::size_t i = 1; i + 1 < command.words.size(); ++i) {
       // -u takes a value: `pkill -u root` has no pattern at all.
       if (command.words[i].text == "-u" || command.words[i].text == "-U" || command.words[i].text == "--user") {
@@ -313,7 +339,8 @@ class Examination {
       for (std::size_t i = 1; i < words.size(); ++i) {
         const std::string& text = words[i]->text;
         const bool letters = text.size() > 1 && text[0] == '-' && text[1] != '-';
-        if (letters && (text.find('f') != std::string::npos || text.find('d') != std::string::npos)) forces = text != "-o" || forces;
+        if (letters && (text.find('f') != std::string::npos || text.find('d') != std::string::npos))
+          forces = text != "-o" || forces;
         if (!text.empty() && (text[0] == '+' || (text[0] == ':' && text.size() > 1))) forces = true;
       }
       if (forces) vote(Verdict::ask, command.text, "it overwrites or deletes what others have on the server");
@@ -337,11 +364,13 @@ class Examination {
     for (std::size_t i = 1; i < command.words.size(); ++i) {
       const ShellWord& word = command.words[i];
       const std::string& text = word.text;
-      if (text.starts_with("-") && text.size() > 1 && text != "-L" && text != "-H" && text != "-P") before_tests = false;
+      if (text.starts_with("-") && text.size() > 1 && text != "-L" && text != "-H" && text != "-P")
+        before_tests = false;
       if (before_tests && !text.starts_with("-")) roots.push_back(&word);
       deletes = deletes || text == "-delete";
-      narrowed = narrowed || text == "-name" || text == "-iname" || text == "-path" || text == "-regex" || text == "-mtime" ||
-                 text == "-newer" || text == "-empty" || text == "-mmin" || text == "-size" || text == "-ipath" || text == "-wholename";
+      narrowed = narrowed || text == "-name" || text == "-iname" || text == "-path" || text == "-regex" ||
+                 text == "-mtime" || text == "-newer" || text == "-empty" || text == "-mmin" || text == "-size" ||
+                 text == "-ipath" || text == "-wholename";
     }
     if (!deletes) return;
     ShellWord here;
@@ -350,7 +379,8 @@ class Examination {
     for (const ShellWord* root : roots) {
       const PathRank rank = rank_of(*root, context_of(command));
       if (rank == PathRank::none || (rank == PathRank::notable && narrowed)) continue;
-      vote(rank >= PathRank::tree && !narrowed && !root->unresolved ? Verdict::deny : Verdict::ask, command.text, "it removes what is found in " + root->source);
+      vote(rank >= PathRank::tree && !narrowed && !root->unresolved ? Verdict::deny : Verdict::ask, command.text,
+           "it removes what is found in " + root->source);
     }
   }
 
@@ -361,10 +391,10 @@ class Examination {
     if (contains("fork while fork") || contains("while fork") || (contains("while") && contains("os.fork()"))) {
       vote(Verdict::deny, command.text, "it starts itself again and again");
     }
-    const bool runs = contains("system") || contains("exec") || contains("popen") || contains("subprocess") || contains("spawn") ||
-                      contains("`") || contains("qx");
-    const bool removes = contains("rmtree") || contains("rm_r") || contains("rmSync") || contains("remove_tree") || contains("rmdir") ||
-                         contains("unlink") || contains("os.remove") || contains("remove(");
+    const bool runs = contains("system") || contains("exec") || contains("popen") || contains("subprocess") ||
+                      contains("spawn") || contains("`") || contains("qx");
+    const bool removes = contains("rmtree") || contains("rm_r") || contains("rmSync") || contains("remove_tree") ||
+                         contains("rmdir") || contains("unlink") || contains("os.remove") || contains("remove(");
     if (!runs && !removes) return;
     for (const std::string& text : strings_in(program)) {
       if (removes && text.starts_with("/")) {
@@ -381,7 +411,8 @@ class Examination {
         Examination examination(query_, inner, home_);
         examination.depth_ = depth_ + 1;
         for (const Decision& each : examination.run()) {
-          if (each.verdict == Verdict::deny) vote(Verdict::ask, command.text, "it may run " + each.part + ": " + each.reason);
+          if (each.verdict == Verdict::deny)
+            vote(Verdict::ask, command.text, "it may run " + each.part + ": " + each.reason);
         }
       }
     }
@@ -425,14 +456,17 @@ std::vector<Decision> DangerousCommandRule::votes(const PermissionQuery& query, 
 
 std::vector<Decision> DangerousCommandRule::votes(const PermissionQuery& query, PermissionMode) const {
   const ShellSurroundings surroundings = own_surroundings(query.folder);
-  if (query.kind == ActionKind::command) return votes(query, parse_shell(query.subject, surroundings), surroundings.home);
+  if (query.kind == ActionKind::command)
+    return votes(query, parse_shell(query.subject, surroundings), surroundings.home);
   if (query.kind != ActionKind::edit) return {};
   ShellWord word;
   word.text = word.source = query.subject;
-  const PathContext context{query.project.empty() ? query.folder : query.project, surroundings.home, {query.folder}, false};
+  const PathContext context{
+      query.project.empty() ? query.folder : query.project, surroundings.home, {query.folder}, false};
   const PathRank rank = rank_of(word, context);
   if (rank < PathRank::system) return {};
-  return {Decision{rank == PathRank::disk ? Verdict::deny : Verdict::ask, name(), query.subject, "it overwrites a system file"}};
+  return {Decision{rank == PathRank::disk ? Verdict::deny : Verdict::ask, name(), query.subject,
+                   "it overwrites a system file"}};
 }
 
 }  // namespace errand

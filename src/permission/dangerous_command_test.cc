@@ -388,7 +388,8 @@ TEST_F(DangerousCommandTest, DangerousSpellingsNeverRunUnaskedInAnyMode) {
   for (const Row& row : kDangerous) {
     const Decision decision = decide(row.command);
     EXPECT_EQ(static_cast<int>(decision.verdict), static_cast<int>(row.verdict))
-        << row.command << "\n  rule: " << decision.rule << "\n  part: " << decision.part << "\n  reason: " << decision.reason;
+        << row.command << "\n  rule: " << decision.rule << "\n  part: " << decision.part
+        << "\n  reason: " << decision.reason;
     EXPECT_EQ(decision.rule, "DangerousCommandRule") << row.command;
     EXPECT_FALSE(decision.reason.empty()) << row.command;
     for (PermissionMode mode : {PermissionMode::default_mode, PermissionMode::accept_edits, PermissionMode::plan}) {
@@ -400,7 +401,8 @@ TEST_F(DangerousCommandTest, DangerousSpellingsNeverRunUnaskedInAnyMode) {
 TEST_F(DangerousCommandTest, HarmlessLookAlikesRunInBypass) {
   for (const std::string& command : kHarmless) {
     const Decision decision = decide(command);
-    EXPECT_EQ(decision.verdict, Verdict::allow) << command << "\n  rule: " << decision.rule << "\n  part: " << decision.part << "\n  reason: " << decision.reason;
+    EXPECT_EQ(decision.verdict, Verdict::allow) << command << "\n  rule: " << decision.rule
+                                                << "\n  part: " << decision.part << "\n  reason: " << decision.reason;
   }
 }
 

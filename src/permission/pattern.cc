@@ -93,7 +93,8 @@ std::optional<PermissionPattern> PermissionPattern::parse(const std::string& tex
   pattern.body_ = trimmed(std::string_view(pattern.text_).substr(open + 1, pattern.text_.size() - open - 2));
   pattern.restricted_ = true;
   if (pattern.body_.empty()) {
-    error = "permission pattern \"" + text + "\": nothing stands between the parentheses; write " + pattern.tool_ + " for everything";
+    error = "permission pattern \"" + text + "\": nothing stands between the parentheses; write " + pattern.tool_ +
+            " for everything";
     return std::nullopt;
   }
   std::size_t stars = 0;
@@ -117,7 +118,8 @@ bool PermissionPattern::matches_command(std::string_view command) const {
   return body_.ends_with(" *") && command == std::string_view(body_).substr(0, body_.size() - 2);
 }
 
-bool PermissionPattern::matches_path(const std::string& path, const std::string& project, const std::string& home) const {
+bool PermissionPattern::matches_path(const std::string& path, const std::string& project,
+                                     const std::string& home) const {
   if (!restricted_) return true;
   std::string pattern = body_;
   if (pattern.starts_with("~/")) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Patterns of the configuration and of "always": "bash(git status*)", "edit(src/**)", "read".
 //
-// In a command pattern * is any text, spaces and slashes too, and \* a star; a pattern that ends in " *" matches the command alone,
-// too. In a path pattern * stays within a folder's name and ** does not; relative ones stand in the project.
-// "bash" covers background_bash, "edit" covers write, "read" covers grep and glob.
+// In a command pattern * is any text, spaces and slashes too, and \* a star; a pattern that ends in " *" matches the
+// command alone, too. In a path pattern * stays within a folder's name and ** does not; relative ones stand in the
+// project. "bash" covers background_bash, "edit" covers write, "read" covers grep and glob.
 #pragma once
 
 #include <optional>

@@ -22,10 +22,13 @@ using Names = std::set<std::string_view>;
 
 // Variables by which a command is made to run something else.
 bool steers_programs(const std::string& name) {
-  static const Names kNames = {"PATH", "BASH_ENV", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PROMPT_COMMAND", "PS4", "PAGER", "EDITOR",
-                               "VISUAL", "BROWSER", "NODE_OPTIONS", "CDPATH", "SHELL", "HOME", "MAKEFLAGS", "CC", "CXX", "RUSTC_WRAPPER"};
+  static const Names kNames = {"PATH",     "BASH_ENV",       "ENV",          "IFS",    "SHELLOPTS",
+                               "BASHOPTS", "PROMPT_COMMAND", "PS4",          "PAGER",  "EDITOR",
+                               "VISUAL",   "BROWSER",        "NODE_OPTIONS", "CDPATH", "SHELL",
+                               "HOME",     "MAKEFLAGS",      "CC",           "CXX",    "RUSTC_WRAPPER"};
   return kNames.contains(name) || name.starts_with("LD_") || name.starts_with("DYLD_") || name.starts_with("GIT_") ||
-         name.starts_with("PYTHON") || name.starts_with("PERL5") || name.starts_with("RUBY") || name.starts_with("npm_");
+         name.starts_with("PYTHON") || name.starts_with("PERL5") || name.starts_with("RUBY") ||
+         name.starts_with("npm_");
 }
 
 bool sets_only_plain_variables(const ShellCommand& command) {
@@ -80,10 +83,14 @@ std::string text_with_bare_name(const ShellCommand& command) {
 
 std::string to_string(PermissionMode mode) {
   switch (mode) {
-    case PermissionMode::default_mode: return "default";
-    case PermissionMode::accept_edits: return "accept-edits";
-    case PermissionMode::plan: return "plan";
-    case PermissionMode::bypass: return "bypass";
+    case PermissionMode::default_mode:
+      return "default";
+    case PermissionMode::accept_edits:
+      return "accept-edits";
+    case PermissionMode::plan:
+      return "plan";
+    case PermissionMode::bypass:
+      return "bypass";
   }
   return "default";
 }
@@ -136,7 +143,8 @@ struct PermissionPipeline::State {
     const std::string reason = "in mode plan only commands run that plainly read only";
     if (!script.findings.empty()) return by_mode(Verdict::deny, query.subject, reason);
     for (const ShellCommand& each : script.commands) {
-      const bool assigns = each.inert && each.words.empty() && sets_only_plain_variables(each) && each.redirects.empty();
+      const bool assigns =
+          each.inert && each.words.empty() && sets_only_plain_variables(each) && each.redirects.empty();
       if (!assigns && !is_plainly_read_only(each)) return by_mode(Verdict::deny, each.text, reason);
     }
     return std::nullopt;
@@ -170,7 +178,8 @@ struct PermissionPipeline::State {
   }
 
   // A command that is allowed may not write a file by a redirection that an edit of it would be asked for.
-  bool may_write(const PermissionQuery& query, const ShellCommand& command, const ShellWord& target, const std::string& home) const {
+  bool may_write(const PermissionQuery& query, const ShellCommand& command, const ShellWord& target,
+                 const std::string& home) const {
     if (is_harmless_sink(target.text)) return true;
     if (target.unresolved || target.text.empty() || command.folders.empty() || command.remote) return false;
     return std::all_of(command.folders.begin(), command.folders.end(), [&](const std::string& folder) {
@@ -193,13 +202,15 @@ struct PermissionPipeline::State {
     return by_mode(Verdict::ask, path, "edits need permission in mode " + to_string(mode));
   }
 
-  std::optional<Decision> path_rule(const std::vector<PermissionPattern>& patterns, Verdict verdict, const PermissionQuery& query,
-                                    const std::string& home) const {
+  std::optional<Decision> path_rule(const std::vector<PermissionPattern>& patterns, Verdict verdict,
+                                    const PermissionQuery& query, const std::string& home) const {
     const std::string real = resolved(query.subject).string();
     for (const PermissionPattern& pattern : patterns) {
-      if (!pattern.covers_tool(query.tool) || !pattern.matches_path(real, resolved(project_of(query)).string(), home)) continue;
+      if (!pattern.covers_tool(query.tool) || !pattern.matches_path(real, resolved(project_of(query)).string(), home))
+        continue;
       const bool deny = verdict == Verdict::deny;
-      return Decision{verdict, (deny ? "deny " : "allow ") + pattern.text(), query.subject, deny ? "the configuration forbids it" : ""};
+      return Decision{verdict, (deny ? "deny " : "allow ") + pattern.text(), query.subject,
+                      deny ? "the configuration forbids it" : ""};
     }
     return std::nullopt;
   }
@@ -261,10 +272,14 @@ std::string PermissionPipeline::add_deny(const std::string& pattern) {
 Decision PermissionPipeline::decide(const PermissionQuery& query) const {
   const std::lock_guard lock(state_->mutex);
   switch (query.kind) {
-    case ActionKind::command: return state_->command(query);
-    case ActionKind::edit: return state_->edit(query);
-    case ActionKind::read_outside: return state_->read(query);
-    case ActionKind::stop_own_task: return Decision{Verdict::allow, "own task", query.subject, ""};
+    case ActionKind::command:
+      return state_->command(query);
+    case ActionKind::edit:
+      return state_->edit(query);
+    case ActionKind::read_outside:
+      return state_->read(query);
+    case ActionKind::stop_own_task:
+      return Decision{Verdict::allow, "own task", query.subject, ""};
   }
   return Decision{Verdict::ask, "", query.subject, "unknown kind of action"};
 }
@@ -289,13 +304,18 @@ std::string PermissionPipeline::pattern_for(const PermissionQuery& query) const 
     if (only) return exact;
     only = &command;
   }
-  if (!only || !script.findings.empty() || only->words.empty() || !only->redirects.empty() || !only->assignments.empty()) return exact;
+  if (!only || !script.findings.empty() || only->words.empty() || !only->redirects.empty() ||
+      !only->assignments.empty())
+    return exact;
   // What runs anything, or destroys, is not allowed wholesale by one answer.
-  static const Names kBroad = {"sudo", "doas", "rm", "rmdir", "mv", "dd", "chmod", "chown", "xargs", "find", "ssh", "eval", "source", ".",
-                               "sh", "bash", "zsh", "dash", "python", "python3", "node", "perl", "ruby", "php", "env", "kill", "pkill",
-                               "killall", "curl", "wget", "tee", "cp", "docker", "awk", "sed"};
-  static const Names kWithVerbs = {"git", "npm", "yarn", "pnpm", "cargo", "go", "make", "ninja", "gradle", "gradlew", "mvn", "pip", "apt",
-                                   "kubectl", "systemctl", "bundle", "rake", "dotnet", "cmake", "bazel", "just", "task", "gh", "poetry", "uv"};
+  static const Names kBroad = {"sudo",    "doas",    "rm",   "rmdir",  "mv",   "dd",     "chmod", "chown", "xargs",
+                               "find",    "ssh",     "eval", "source", ".",    "sh",     "bash",  "zsh",   "dash",
+                               "python",  "python3", "node", "perl",   "ruby", "php",    "env",   "kill",  "pkill",
+                               "killall", "curl",    "wget", "tee",    "cp",   "docker", "awk",   "sed"};
+  static const Names kWithVerbs = {"git",       "npm",    "yarn",    "pnpm",   "cargo", "go",    "make",
+                                   "ninja",     "gradle", "gradlew", "mvn",    "pip",   "apt",   "kubectl",
+                                   "systemctl", "bundle", "rake",    "dotnet", "cmake", "bazel", "just",
+                                   "task",      "gh",     "poetry",  "uv"};
   const std::string name = command_name(*only);
   const std::string& first = only->words.front().source;
   if (kBroad.contains(name) || only->words.front().unresolved) return exact;

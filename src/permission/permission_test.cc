@@ -57,17 +57,37 @@ TEST_F(PermissionTest, AnAllowPatternHoldsForEveryCommandInsideACompoundOne) {
   PermissionPipeline pipeline(PermissionMode::default_mode);
   ASSERT_EQ(pipeline.add_allow("bash(git status*)"), "");
   ASSERT_EQ(pipeline.add_allow("bash(npm test *)"), "");
-  for (const char* text : {"git status", "git status -s", "npm test", "npm test -- a", "git status && npm test", "cd src && git status",
-                           "git status | git status", "git status > /dev/null 2>&1", "X=1; git status", "(git status)",
-                           "timeout 5 git status", "bash -c 'git status'", "for i in 1 2; do git status; done", "git status \"$X\""}) {
-    EXPECT_EQ(pipeline.decide(command(text)).verdict, Verdict::allow) << text << ": " << pipeline.decide(command(text)).part;
+  for (const char* text :
+       {"git status", "git status -s", "npm test", "npm test -- a", "git status && npm test", "cd src && git status",
+        "git status | git status", "git status > /dev/null 2>&1", "X=1; git status", "(git status)",
+        "timeout 5 git status", "bash -c 'git status'", "for i in 1 2; do git status; done", "git status \"$X\""}) {
+    EXPECT_EQ(pipeline.decide(command(text)).verdict, Verdict::allow)
+        << text << ": " << pipeline.decide(command(text)).part;
     EXPECT_EQ(pipeline.decide(command(text, "background_bash")).verdict, Verdict::allow) << text;
   }
   EXPECT_EQ(pipeline.decide(command("git status && npm test")).rule, "allow bash(git status*)");
-  for (const char* text : {"git push", "git status; make", "git status && rm x", "git status | tee x", "git status $(make)", "git status <(make)",
-                           "git status > x.txt", "PATH=/x git status", "PATH=/x; git status", "git() { make; }; git status", "cd / && git status",
-                           "sudo git status", "bash -c 'git status; make'", "npm testing", "ssh host git status", "eval \"$X\"",
-                           "LD_PRELOAD=x.so git status", "git status `make`", "git status\nmake", "git status & make", "cd src", ""}) {
+  for (const char* text : {"git push",
+                           "git status; make",
+                           "git status && rm x",
+                           "git status | tee x",
+                           "git status $(make)",
+                           "git status <(make)",
+                           "git status > x.txt",
+                           "PATH=/x git status",
+                           "PATH=/x; git status",
+                           "git() { make; }; git status",
+                           "cd / && git status",
+                           "sudo git status",
+                           "bash -c 'git status; make'",
+                           "npm testing",
+                           "ssh host git status",
+                           "eval \"$X\"",
+                           "LD_PRELOAD=x.so git status",
+                           "git status `make`",
+                           "git status\nmake",
+                           "git status & make",
+                           "cd src",
+                           ""}) {
     EXPECT_EQ(pipeline.decide(command(text)).verdict, Verdict::ask) << text;
   }
 }
@@ -76,7 +96,8 @@ TEST_F(PermissionTest, DenyWinsOverAskAndAllow) {
   PermissionPipeline pipeline(PermissionMode::bypass);
   ASSERT_EQ(pipeline.add_allow("bash"), "");
   ASSERT_EQ(pipeline.add_deny("bash(curl *)"), "");
-  for (const char* text : {"curl x", "curl", "ls; curl x", "sudo curl x", "/usr/bin/curl x", "echo $(curl x)", "bash -c 'curl x'", "c=curl; $c x"}) {
+  for (const char* text : {"curl x", "curl", "ls; curl x", "sudo curl x", "/usr/bin/curl x", "echo $(curl x)",
+                           "bash -c 'curl x'", "c=curl; $c x"}) {
     const Decision decision = pipeline.decide(command(text));
     EXPECT_EQ(decision.verdict, Verdict::deny) << text;
     EXPECT_EQ(decision.rule, "deny bash(curl *)") << text;
@@ -89,13 +110,33 @@ TEST_F(PermissionTest, DenyWinsOverAskAndAllow) {
 TEST_F(PermissionTest, PlanDeniesWhatDoesNotPlainlyOnlyRead) {
   PermissionPipeline pipeline(PermissionMode::plan);
   ASSERT_EQ(pipeline.add_allow("bash"), "");
-  for (const char* text : {"ls -la", "git status", "git log --oneline | head", "cat a | grep b", "find . -name x", "git diff > /dev/null",
-                           "cd src && ls", "git branch -a", "sort a | uniq -c"}) {
-    EXPECT_EQ(pipeline.decide(command(text)).verdict, Verdict::allow) << text << ": " << pipeline.decide(command(text)).part;
+  for (const char* text : {"ls -la", "git status", "git log --oneline | head", "cat a | grep b", "find . -name x",
+                           "git diff > /dev/null", "cd src && ls", "git branch -a", "sort a | uniq -c"}) {
+    EXPECT_EQ(pipeline.decide(command(text)).verdict, Verdict::allow)
+        << text << ": " << pipeline.decide(command(text)).part;
   }
-  for (const char* text : {"make", "rm x", "ls > x", "echo a >> b", "git commit -m x", "git branch new", "find . -delete", "find . -exec rm {} +",
-                           "sort -o x y", "git diff --output=x", "./ls", "ls; make", "cat a | tee b", "$X", "git -c core.pager=x log",
-                           "FOO=1 ls", "git push -f", "curl x", "sed -i s/a/b/ x", "bash x.sh", "ssh h ls", "date -s 1"}) {
+  for (const char* text : {"make",
+                           "rm x",
+                           "ls > x",
+                           "echo a >> b",
+                           "git commit -m x",
+                           "git branch new",
+                           "find . -delete",
+                           "find . -exec rm {} +",
+                           "sort -o x y",
+                           "git diff --output=x",
+                           "./ls",
+                           "ls; make",
+                           "cat a | tee b",
+                           "$X",
+                           "git -c core.pager=x log",
+                           "FOO=1 ls",
+                           "git push -f",
+                           "curl x",
+                           "sed -i s/a/b/ x",
+                           "bash x.sh",
+                           "ssh h ls",
+                           "date -s 1"}) {
     EXPECT_EQ(pipeline.decide(command(text)).verdict, Verdict::deny) << text;
   }
   EXPECT_EQ(pipeline.decide(command("make")).rule, "mode plan");
@@ -131,19 +172,25 @@ TEST_F(PermissionTest, ReadingOutsideAsksAndStoppingOwnTasksNeverDoes) {
   EXPECT_EQ(pipeline.decide(read(outside() + "/x")).verdict, Verdict::allow);
   ASSERT_EQ(pipeline.add_deny("read(" + outside() + "/secret*)"), "");
   EXPECT_EQ(pipeline.decide(read(outside() + "/secret.txt")).verdict, Verdict::deny);
-  for (PermissionMode mode : {PermissionMode::default_mode, PermissionMode::accept_edits, PermissionMode::plan, PermissionMode::bypass}) {
+  for (PermissionMode mode :
+       {PermissionMode::default_mode, PermissionMode::accept_edits, PermissionMode::plan, PermissionMode::bypass}) {
     pipeline.set_mode(mode);
     EXPECT_EQ(pipeline.mode(), mode);
-    EXPECT_EQ(pipeline.decide(PermissionQuery{ActionKind::stop_own_task, "background_stop", "bg-1", project()}).verdict, Verdict::allow);
+    EXPECT_EQ(pipeline.decide(PermissionQuery{ActionKind::stop_own_task, "background_stop", "bg-1", project()}).verdict,
+              Verdict::allow);
   }
 }
 
 TEST_F(PermissionTest, ABadPatternIsReported) {
   PermissionPipeline pipeline(PermissionMode::default_mode);
-  EXPECT_EQ(pipeline.add_allow("bash(git status*"), "permission pattern \"bash(git status*\": the closing parenthesis is missing");
+  EXPECT_EQ(pipeline.add_allow("bash(git status*"),
+            "permission pattern \"bash(git status*\": the closing parenthesis is missing");
   EXPECT_EQ(pipeline.add_allow("(x)"), "permission pattern \"(x)\": expected tool(pattern), e.g. bash(git status*)");
-  EXPECT_EQ(pipeline.add_deny("shell(x)"), "permission pattern \"shell(x)\": unknown tool \"shell\" (known: bash, background_bash, read, grep, glob, edit, write)");
-  EXPECT_EQ(pipeline.add_deny("bash()"), "permission pattern \"bash()\": nothing stands between the parentheses; write bash for everything");
+  EXPECT_EQ(pipeline.add_deny("shell(x)"),
+            "permission pattern \"shell(x)\": unknown tool \"shell\" (known: bash, background_bash, read, grep, glob, "
+            "edit, write)");
+  EXPECT_EQ(pipeline.add_deny("bash()"),
+            "permission pattern \"bash()\": nothing stands between the parentheses; write bash for everything");
 }
 
 TEST_F(PermissionTest, ThePatternOfAlwaysAllowsTheSameAndNothingBroad) {

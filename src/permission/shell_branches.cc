@@ -24,7 +24,8 @@ ShellFlow ShellWalker::for_loop(const ShellNode& node, ShellState& state, const 
   }
   std::vector<ShellWord> words;
   if (has_in) {
-    for (std::vector<ShellWord>& each : expand_words(values, state)) words.insert(words.end(), each.begin(), each.end());
+    for (std::vector<ShellWord>& each : expand_words(values, state))
+      words.insert(words.end(), each.begin(), each.end());
   } else if (state.arguments) {
     words = *state.arguments;
   } else {
@@ -149,8 +150,8 @@ ShellFlow ShellWalker::call_function(const std::string& name, const ShellFunctio
   called_.insert(name);
   for (const Frame& frame : frames_) {
     if (frame.name != name) continue;
-    // A call of itself. Side by side with itself and without an end it is a fork bomb; a tree walk takes an argument and
-    // stands behind a condition.
+    // A call of itself. Side by side with itself and without an end it is a fork bomb; a tree walk takes an argument
+    // and stands behind a condition.
     const bool bare = arguments && arguments->empty();
     if (frame.concurrent && (bare || !frame.conditional)) {
       find(ShellFinding::Kind::fork_bomb, name, "the function starts itself again and again, side by side");

@@ -80,7 +80,8 @@ ShellFlow ShellWalker::builtin(std::size_t index, const std::string& name, Shell
   if (name == "set" || name == "shift") {
     if (name == "shift" || words.size() > 1) {
       std::size_t at = 1;
-      while (name == "set" && at < words.size() && words[at].text.size() > 1 && (words[at].text[0] == '-' || words[at].text[0] == '+')) {
+      while (name == "set" && at < words.size() && words[at].text.size() > 1 &&
+             (words[at].text[0] == '-' || words[at].text[0] == '+')) {
         if (words[at++].text == "--") break;
       }
       if (name == "set" && at < words.size()) {
@@ -101,7 +102,8 @@ ShellFlow ShellWalker::builtin(std::size_t index, const std::string& name, Shell
         if (words[at].text.starts_with("-")) continue;
         ShellValue value{{}, true, input.kind == Kind::download};
         // `read x <<< /etc`: one variable gets the whole line.
-        if (name == "read" && input.kind == Kind::literal) value.choices.push_back({mark_unresolved(input.text.substr(0, input.text.find('\n')))});
+        if (name == "read" && input.kind == Kind::literal)
+          value.choices.push_back({mark_unresolved(input.text.substr(0, input.text.find('\n')))});
         state.variables[words[at].text] = value;
       }
       return {};

@@ -94,7 +94,10 @@ ShellValue ShellWalker::lookup(const std::string& name, const ShellState& state)
   if (found != state.variables.end()) return found->second;
   if (name == kUnresolvedName) return ShellValue{{}, true, false};
   if (name == "IFS") return ShellValue{{{" \t\n"}}, false, false};
-  if (state.remote) return ShellValue{name == "HOME" ? std::vector<std::vector<std::string>>{{surroundings_.home}} : std::vector<std::vector<std::string>>{}, name != "HOME", false};
+  if (state.remote)
+    return ShellValue{name == "HOME" ? std::vector<std::vector<std::string>>{{surroundings_.home}}
+                                     : std::vector<std::vector<std::string>>{},
+                      name != "HOME", false};
   if (name == "HOME") return ShellValue{{{surroundings_.home}}, false, false};
   if (name == "PWD") {
     ShellValue value;
@@ -120,7 +123,8 @@ std::vector<ShellText> ShellWalker::texts_of(const ShellValue& value, bool quote
         text.add(choice[i], quoted, true);
       }
     } else {
-      const std::size_t at = is_number(index) ? static_cast<std::size_t>(std::strtoul(std::string(index).c_str(), nullptr, 10)) : 0;
+      const std::size_t at =
+          is_number(index) ? static_cast<std::size_t>(std::strtoul(std::string(index).c_str(), nullptr, 10)) : 0;
       if (!index.empty() && !is_number(index)) text.add_unknown(quoted);
       if (at < choice.size()) text.add(choice[at], quoted, true);
     }
@@ -204,7 +208,8 @@ std::vector<ShellText> ShellWalker::expand(const ShellNode& node, ShellState& st
     result = expand_parameter(node, state, false);
   } else if (type == "command_substitution" || type == "process_substitution" || type == "arithmetic_expansion") {
     result = one(substitution(node, state, false));
-  } else if (type == "$" && node.begin() + 1 < node.tree()->text().size() && node.tree()->text()[node.begin() + 1] == '"') {
+  } else if (type == "$" && node.begin() + 1 < node.tree()->text().size() &&
+             node.tree()->text()[node.begin() + 1] == '"') {
     result = one(ShellText{});  // $"...": a string to be translated
   } else if (type == "word" || type == "number" || !node.named() || node.children().empty()) {
     ShellText text;
@@ -325,14 +330,16 @@ std::vector<ShellText> ShellWalker::expand_parameter(const ShellNode& node, Shel
 
   // An operator, and the word behind it as the shell would expand it.
   std::string_view op = rest.substr(0, 1);
-  if (rest.size() > 1 && (rest[0] == ':' || rest[0] == rest[1]) && std::string_view("-=+?#%").find(rest[1]) != std::string_view::npos) {
+  if (rest.size() > 1 && (rest[0] == ':' || rest[0] == rest[1]) &&
+      std::string_view("-=+?#%").find(rest[1]) != std::string_view::npos) {
     op = rest.substr(0, 2);
   }
   const std::string_view operand_source = rest.substr(op.size());
   std::vector<ShellText> operand = one(ShellText{});
   bool inside = false;
   for (const ShellNode& child : node.children()) {
-    if (child.begin() >= node.begin() + static_cast<std::uint32_t>(operand_source.data() - node.text().data()) && child.type() != "}") {
+    if (child.begin() >= node.begin() + static_cast<std::uint32_t>(operand_source.data() - node.text().data()) &&
+        child.type() != "}") {
       multiply(operand, expand(child, state));
       inside = true;
     }
@@ -370,7 +377,8 @@ std::vector<ShellText> ShellWalker::expand_parameter(const ShellNode& node, Shel
     }
     if (op.ends_with('=')) {
       ShellValue assigned = value;
-      for (const ShellText& text : operand) assigned.choices.push_back({marked_text(join_fields(text, surroundings_.home))});
+      for (const ShellText& text : operand)
+        assigned.choices.push_back({marked_text(join_fields(text, surroundings_.home))});
       state.variables[name] = assigned;
     }
     return texts;

@@ -13,8 +13,9 @@ namespace {
 using Kind = ShellFlow::Kind;
 using Names = std::set<std::string_view>;
 
-const Names kDownloaders = {"curl", "wget", "fetch", "aria2c", "http", "https", "httpie", "lwp-request", "GET", "lynx",
-                            "w3m", "links", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "tftp", "axel", "gh"};
+const Names kDownloaders = {"curl",        "wget",  "fetch",  "aria2c", "http",  "https", "httpie",
+                            "lwp-request", "GET",   "lynx",   "w3m",    "links", "nc",    "ncat",
+                            "netcat",      "socat", "telnet", "ftp",    "tftp",  "axel",  "gh"};
 
 // What printf would print, as far as it is a plain text: escapes and %s.
 std::string printf_text(const std::vector<ShellWord>& words) {
@@ -39,7 +40,8 @@ std::string printf_text(const std::vector<ShellWord>& words) {
 
 }  // namespace
 
-ShellFlow ShellWalker::output_of(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input) {
+ShellFlow ShellWalker::output_of(std::size_t index, const std::string& name, ShellState& state,
+                                 const ShellFlow& input) {
   const std::vector<ShellWord>& words = script_.commands[index].words;
   if (name == "echo") {
     std::size_t at = 1;
@@ -64,7 +66,8 @@ ShellFlow ShellWalker::output_of(std::size_t index, const std::string& name, She
     return ShellFlow{Kind::literal, printf_text(words), {}};
   }
   if (name == "pwd" && state.folders.size() == 1) return ShellFlow{Kind::literal, state.folders.front() + "\n", {}};
-  if ((name == "which" || name == "type") && words.size() > 1) return ShellFlow{Kind::literal, words.back().source + "\n", {}};
+  if ((name == "which" || name == "type") && words.size() > 1)
+    return ShellFlow{Kind::literal, words.back().source + "\n", {}};
   // A new name of its own, whose like is nowhere protected.
   if (name == "mktemp") return ShellFlow{Kind::literal, "/tmp/mktemp.unique/unique\n", {}};
   if (name == "true" || name == "false" || name == ":" || name == "test" || name == "[") return {};
@@ -73,16 +76,19 @@ ShellFlow ShellWalker::output_of(std::size_t index, const std::string& name, She
     bool to_file = false;
     for (std::size_t at = 1; at < words.size(); ++at) {
       const std::string& word = words[at].text;
-      const bool named = (name == "curl" && (word == "-o" || word == "--output")) || (name == "wget" && (word == "-O" || word == "--output-document"));
-      const bool bundled = word.size() > 2 && word[0] == '-' && word[1] != '-' && word.back() == (name == "curl" ? 'o' : 'O') &&
-                           (name == "curl" || name == "wget");
+      const bool named = (name == "curl" && (word == "-o" || word == "--output")) ||
+                         (name == "wget" && (word == "-O" || word == "--output-document"));
+      const bool bundled = word.size() > 2 && word[0] == '-' && word[1] != '-' &&
+                           word.back() == (name == "curl" ? 'o' : 'O') && (name == "curl" || name == "wget");
       if ((named || bundled) && at + 1 < words.size()) {
         const std::string& file = words[at + 1].text;
         to_file = to_file || (file != "-" && file != "/dev/stdout");
         state.from_net.insert(file);
       } else if (name == "wget" && word.size() > 2 && word[0] == '-' && word[1] != '-' && word.ends_with("O-")) {
         return ShellFlow{Kind::download, "", {}};
-      } else if (word == "-O" || word == "--remote-name" || (name == "curl" && word.size() > 2 && word[0] == '-' && word[1] != '-' && word.find('O') != std::string::npos)) {
+      } else if (word == "-O" || word == "--remote-name" ||
+                 (name == "curl" && word.size() > 2 && word[0] == '-' && word[1] != '-' &&
+                  word.find('O') != std::string::npos)) {
         to_file = to_file || name == "curl";
       }
       if (word.find('/') != std::string::npos) state.from_net.insert(word.substr(word.rfind('/') + 1));

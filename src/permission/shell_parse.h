@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a shell command would run, without running it: every simple command in it, with its words as the shell would see
-// them. It follows lists, pipes, subshells, substitutions, functions, loops, here-documents, `bash -c`, eval, sudo, env,
-// xargs, find -exec, ssh and their like, and the variables that it can resolve.
+// them. It follows lists, pipes, subshells, substitutions, functions, loops, here-documents, `bash -c`, eval, sudo,
+// env, xargs, find -exec, ssh and their like, and the variables that it can resolve.
 //
 // It errs towards more: both branches of a condition count, and a variable that may have several values gives several
 // commands. What it cannot follow it does not guess: it is a finding. Nothing is run and no program is looked at; only
@@ -46,13 +46,13 @@ struct ShellCommand {
   std::vector<ShellWord> words;  // the command's name first
   std::vector<ShellRedirect> redirects;
   std::vector<std::pair<std::string, ShellWord>> assignments;  // before the name
-  std::string text;                    // one line for people and patterns: quoted where it must be
-  std::vector<std::string> folders;    // where it may run; empty: anywhere
-  std::string code;                    // an interpreter's program, when it is given on the line or through a pipe
-  std::vector<std::string> found_in;   // reads names that were searched below these
-  int parent = -1;                     // the command that this one is an argument of
-  bool inert = false;                  // does no more than the commands inside it: time, env, a function's call, X=1
-  bool remote = false;                 // on another machine
+  std::string text;                   // one line for people and patterns: quoted where it must be
+  std::vector<std::string> folders;   // where it may run; empty: anywhere
+  std::string code;                   // an interpreter's program, when it is given on the line or through a pipe
+  std::vector<std::string> found_in;  // reads names that were searched below these
+  int parent = -1;                    // the command that this one is an argument of
+  bool inert = false;                 // does no more than the commands inside it: time, env, a function's call, X=1
+  bool remote = false;                // on another machine
 };
 
 struct ShellFinding {

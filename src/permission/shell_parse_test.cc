@@ -35,7 +35,8 @@ TEST(ShellParseTest, EverySimpleCommandOfACompoundOneIsSeen) {
   EXPECT_EQ(commands_of("while a; do b; done; until c; do d; done"), (Texts{"a", "b", "c", "d"}));
   EXPECT_EQ(commands_of("case $x in a) b;; *) c;; esac"), (Texts{"b", "c"}));
   EXPECT_EQ(commands_of("! a; time b"), (Texts{"a", "time b", "b"}));
-  EXPECT_EQ(commands_of("a \"$(b `c`)\" <(d)"), (Texts{"c", "b ${_unresolved_}", "d", "a ${_unresolved_} ${_unresolved_}"}));
+  EXPECT_EQ(commands_of("a \"$(b `c`)\" <(d)"),
+            (Texts{"c", "b ${_unresolved_}", "d", "a ${_unresolved_} ${_unresolved_}"}));
   EXPECT_EQ(commands_of("a $((1 + $(c))) $[$(d)]"), (Texts{"c", "d", "a ${_unresolved_} ${_unresolved_}"}));
   EXPECT_EQ(commands_of("a ${x:-$(b)}").front(), "b");
   EXPECT_EQ(commands_of("cat <<EOF | b && c\ntext $(d)\nEOF"), (Texts{"d", "cat", "b", "c"}));
@@ -50,7 +51,8 @@ TEST(ShellParseTest, WordsAreWhatTheShellWouldSee) {
   EXPECT_EQ(commands_of("for f in a 'b c'; do cp $f \"$f\"; done"), (Texts{"cp a a", "cp b c 'b c'"}));
   EXPECT_EQ(commands_of("a=(1 2); b \"${a[@]}\" ${a[1]} $a"), (Texts{"b 1 2 2 1"}));
   EXPECT_EQ(commands_of("set -- p q; a \"$@\" $2"), (Texts{"set -- p q", "a p q q"}));
-  EXPECT_EQ(commands_of("p=/x/y.tar.gz; a ${p##*/} ${p%.*} ${p%%.*} ${p#/} ${p:1:3}"), (Texts{"a y.tar.gz /x/y.tar /x/y x/y.tar.gz x/y"}));
+  EXPECT_EQ(commands_of("p=/x/y.tar.gz; a ${p##*/} ${p%.*} ${p%%.*} ${p#/} ${p:1:3}"),
+            (Texts{"a y.tar.gz /x/y.tar /x/y x/y.tar.gz x/y"}));
   EXPECT_EQ(commands_of("f() { g $1; }; f x"), (Texts{"f x", "g x"}));
   EXPECT_EQ(commands_of("a $(echo b c)"), (Texts{"echo b c", "a b c"}));
   EXPECT_EQ(commands_of("x=a; x+=b; c $x"), (Texts{"c ab"}));
@@ -63,7 +65,8 @@ TEST(ShellParseTest, BothWaysOfAConditionCount) {
 }
 
 TEST(ShellParseTest, CommandsThatRunCommandsAreFollowed) {
-  EXPECT_EQ(commands_of("sudo -u u A=1 env -i B=2 nohup nice -n 5 timeout -k 1 2 xargs -n 1 a b").back(), "a b ${_unresolved_}");
+  EXPECT_EQ(commands_of("sudo -u u A=1 env -i B=2 nohup nice -n 5 timeout -k 1 2 xargs -n 1 a b").back(),
+            "a b ${_unresolved_}");
   EXPECT_EQ(commands_of("find . -name x -exec a {} \\; -exec b {} +").size(), 3u);
   EXPECT_EQ(commands_of("ssh -p 1 h 'a; b'"), (Texts{"ssh -p 1 h 'a; b'", "a", "b"}));
   EXPECT_EQ(commands_of("bash -c 'a \"$1\"' _ x").back(), "a x");
@@ -98,9 +101,26 @@ TEST(ShellParseTest, WhatCannotBeFollowedIsAFinding) {
 
 // Random pieces of shell, and random bytes: neither crashes nor takes long.
 TEST(ShellParseTest, RandomInputIsReadOrRefused) {
-  const char* const kPieces[] = {"a", " ", "'", "\"", "$", "{", "}", "(", ")", "$(", "`", "<<E", "\n", "E", ";", "&", "|", "&&", "if ", "then ", "fi", "for x in ", "do ",
-                                 "done", "case ", "in ", "esac", "$'\\", "\\", "=", "x=", "${x:-", "${!x", "[", "]", "[[", "]]", "((", "))", "<(", ">(", ">", "2>&1", "#", "*", "~",
-                                 "bash -c ", "eval ", "sudo ", "xargs ", "find . -exec ", "function f", "f()", "$@", "\xff", "\x01", ",", "..", "-rf /", "rm "};
+  const char* const kPieces[] = {"a",          " ",        "'",
+                                 "\"",         "$",        "{",
+                                 "}",          "(",        ")",
+                                 "$(",         "`",        "<<E",
+                                 "\n",         "E",        ";",
+                                 "&",          "|",        "&&",
+                                 "if ",        "then ",    "fi",
+                                 "for x in ",  "do ",      "done",
+                                 "case ",      "in ",      "esac",
+                                 "$'\\",       "\\",       "=",
+                                 "x=",         "${x:-",    "${!x",
+                                 "[",          "]",        "[[",
+                                 "]]",         "((",       "))",
+                                 "<(",         ">(",       ">",
+                                 "2>&1",       "#",        "*",
+                                 "~",          "bash -c ", "eval ",
+                                 "sudo ",      "xargs ",   "find . -exec ",
+                                 "function f", "f()",      "$@",
+                                 "\xff",       "\x01",     ",",
+                                 "..",         "-rf /",    "rm "};
   std::mt19937 random(20240601);
   for (int round = 0; round < 3000; ++round) {
     std::string text;

@@ -12,8 +12,10 @@ void ShellWalker::read_redirect(const ShellNode& node, ShellState& state, Redire
       if (!child.named()) continue;
       const ShellWord word = single_word(child, state);
       ShellFlow flow{ShellFlow::Kind::literal, word.source + "\n", {}};
-      if (word.downloaded) flow = ShellFlow{ShellFlow::Kind::download, "", {}};
-      else if (word.unresolved && word.text.empty()) flow = ShellFlow{ShellFlow::Kind::computed, "", {}};
+      if (word.downloaded)
+        flow = ShellFlow{ShellFlow::Kind::download, "", {}};
+      else if (word.unresolved && word.text.empty())
+        flow = ShellFlow{ShellFlow::Kind::computed, "", {}};
       into.input = flow;
     }
     return;
@@ -65,7 +67,8 @@ void ShellWalker::read_redirect(const ShellNode& node, ShellState& state, Redire
       into.list.push_back(ShellRedirect{reads ? ShellRedirect::Kind::read : ShellRedirect::Kind::write, target});
       if (op == "<") {
         into.input = target.process ? *target.process : ShellFlow{ShellFlow::Kind::file, target.text, {}};
-        if (state.from_net.contains(target.text) || target.text.starts_with("/dev/tcp/") || target.text.starts_with("/dev/udp/")) {
+        if (state.from_net.contains(target.text) || target.text.starts_with("/dev/tcp/") ||
+            target.text.starts_with("/dev/udp/")) {
           into.input = ShellFlow{ShellFlow::Kind::download, "", {}};
         }
       }

@@ -210,24 +210,57 @@ std::string decode_ansi_c(std::string_view source) {
     const char kind = source[i + 1];
     i += 2;
     switch (kind) {
-      case 'a': text += '\a'; break;
-      case 'b': text += '\b'; break;
+      case 'a':
+        text += '\a';
+        break;
+      case 'b':
+        text += '\b';
+        break;
       case 'e':
-      case 'E': text += '\033'; break;
-      case 'f': text += '\f'; break;
-      case 'n': text += '\n'; break;
-      case 'r': text += '\r'; break;
-      case 't': text += '\t'; break;
-      case 'v': text += '\v'; break;
-      case 'x': text += static_cast<char>(take_number(source, i, 2, 16)); break;
-      case 'u': add_code_point(take_number(source, i, 4, 16), text); break;
-      case 'U': add_code_point(take_number(source, i, 8, 16) & 0x1FFFFF, text); break;
-      case 'c': text += i < source.size() ? static_cast<char>(source[i++] & 0x1F) : '\0'; break;
-      case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7':
+      case 'E':
+        text += '\033';
+        break;
+      case 'f':
+        text += '\f';
+        break;
+      case 'n':
+        text += '\n';
+        break;
+      case 'r':
+        text += '\r';
+        break;
+      case 't':
+        text += '\t';
+        break;
+      case 'v':
+        text += '\v';
+        break;
+      case 'x':
+        text += static_cast<char>(take_number(source, i, 2, 16));
+        break;
+      case 'u':
+        add_code_point(take_number(source, i, 4, 16), text);
+        break;
+      case 'U':
+        add_code_point(take_number(source, i, 8, 16) & 0x1FFFFF, text);
+        break;
+      case 'c':
+        text += i < source.size() ? static_cast<char>(source[i++] & 0x1F) : '\0';
+        break;
+      case '0':
+      case '1':
+      case '2':
+      case '3':
+      case '4':
+      case '5':
+      case '6':
+      case '7':
         --i;
         text += static_cast<char>(take_number(source, i, 3, 8));
         break;
-      default: text += kind; break;
+      default:
+        text += kind;
+        break;
     }
   }
   // The shell's strings end at a NUL.
@@ -302,7 +335,8 @@ std::string joined_words(const std::vector<ShellWord>& words, std::size_t first)
 }
 
 std::string quote_for_shell(std::string_view text) {
-  constexpr std::string_view kSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-~*?[]{}^$!#";
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-~*?[]{}^$!#";
   if (!text.empty() && text.find_first_not_of(kSafe) == std::string_view::npos) return std::string(text);
   std::string quoted = "'";
   for (char c : text) {

@@ -18,11 +18,11 @@ using Names = std::set<std::string_view>;
 // A program that runs the rest of its words as a command, after its own options and `skip` words.
 struct Wrapper {
   std::string_view name;
-  std::string_view short_with_value;              // letters of options that take the next word
+  std::string_view short_with_value;  // letters of options that take the next word
   std::array<std::string_view, 6> long_with_value;
   int skip = 0;
-  bool assignments = false;                       // NAME=value words may stand before the command
-  bool inert = false;                             // it changes nothing by itself
+  bool assignments = false;  // NAME=value words may stand before the command
+  bool inert = false;        // it changes nothing by itself
 };
 
 constexpr Wrapper kWrappers[] = {
@@ -65,8 +65,9 @@ constexpr Wrapper kWrappers[] = {
 
 const Names kShells = {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "pwsh"};
 bool is_interpreter(const std::string& name) {
-  static const Names kNames = {"perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "luajit", "tclsh", "Rscript",
-                               "R", "osascript", "groovy", "julia", "irb", "ipython", "pypy", "pypy3"};
+  static const Names kNames = {"perl",  "ruby",   "node",    "nodejs",  "deno", "bun",       "php",
+                               "lua",   "luajit", "tclsh",   "Rscript", "R",    "osascript", "groovy",
+                               "julia", "irb",    "ipython", "pypy",    "pypy3"};
   if (kNames.contains(name)) return true;
   return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string::npos;
 }
@@ -81,7 +82,8 @@ bool is_assignment(const std::string& word) {
 bool takes_value(const Wrapper& wrapper, const std::string& option) {
   if (option.starts_with("--")) {
     return option.find('=') == std::string::npos &&
-           std::find(wrapper.long_with_value.begin(), wrapper.long_with_value.end(), option) != wrapper.long_with_value.end();
+           std::find(wrapper.long_with_value.begin(), wrapper.long_with_value.end(), option) !=
+               wrapper.long_with_value.end();
   }
   // "-u root" takes the next word, "-uroot" does not.
   return option.size() == 2 && wrapper.short_with_value.find(option[1]) != std::string_view::npos;
@@ -92,24 +94,6 @@ ShellWord known_word(std::string text) {
   word.source = text;
   word.text = std::move(text);
   return word;
-}
-
-ShellWord unknown_word() {
-  ShellWord word;
-  word.source = kUnresolved;
-  word.unresolved = true;
-  return word;
-}
-
-void replace_all(ShellWord& word, const std::string& what, const std::string& with, bool unresolved) {
-  bool found = false;
-  for (std::string* text : {&word.text, &word.source}) {
-    for (std::size_t at = text->find(what); at != std::string::npos; at = text->find(what, at + with.size())) {
-      text->replace(at, what.size(), with);
-      found = true;
-    }
-  }
-  word.unresolved = word.unresolved || (found && unresolved);
 }
 
 std::string line_of(const ShellCommand& command) {
@@ -123,8 +107,9 @@ std::string line_of(const ShellCommand& command) {
 
 }  // namespace
 
-ShellFlow ShellWalker::run_words(std::vector<ShellWord> words, std::vector<std::pair<std::string, ShellWord>> assignments,
-                                 const Redirects& redirects, ShellState& state, const ShellFlow& input) {
+ShellFlow ShellWalker::run_words(std::vector<ShellWord> words,
+                                 std::vector<std::pair<std::string, ShellWord>> assignments, const Redirects& redirects,
+                                 ShellState& state, const ShellFlow& input) {
   ++depth_;
   ShellFlow output;
   if (within_bounds()) {
@@ -151,7 +136,8 @@ ShellFlow ShellWalker::run_words(std::vector<ShellWord> words, std::vector<std::
       }
       if (name.text == "}" || name.text == "{" || name.text == "then" || name.text == "do" || name.text == "done" ||
           name.text == "fi" || name.text == "esac") {
-        find(ShellFinding::Kind::unreadable, script_.commands[index].text, "the command cannot be read as shell syntax");
+        find(ShellFinding::Kind::unreadable, script_.commands[index].text,
+             "the command cannot be read as shell syntax");
       }
       const std::string* text = name.text.find('/') == std::string::npos ? nullptr : run_file(index, name, state);
       if (text) {
@@ -212,8 +198,8 @@ ShellFlow ShellWalker::dispatch(std::size_t index, const std::string& name, Shel
 ShellFlow ShellWalker::run_from(std::size_t index, std::size_t first, ShellState& state, const ShellFlow& input) {
   const std::vector<ShellWord>& words = script_.commands[index].words;
   if (first >= words.size()) return {};
-  return run_words(std::vector<ShellWord>(words.begin() + static_cast<std::ptrdiff_t>(first), words.end()), {}, Redirects{},
-                   state, input);
+  return run_words(std::vector<ShellWord>(words.begin() + static_cast<std::ptrdiff_t>(first), words.end()), {},
+                   Redirects{}, state, input);
 }
 
 // A word that a shell reads as a script.
@@ -240,8 +226,10 @@ ShellFlow ShellWalker::run_joined(std::size_t index, std::size_t first, ShellSta
 ShellFlow ShellWalker::run_fed(const ShellFlow& program, const std::string& part, ShellState& state) {
   switch (program.kind) {
     case Kind::none:
-    case Kind::file: return {};
-    case Kind::literal: return script(program.text, state, ShellFlow{});
+    case Kind::file:
+      return {};
+    case Kind::literal:
+      return script(program.text, state, ShellFlow{});
     case Kind::computed:
       find(ShellFinding::Kind::unresolved_command, part, "a shell runs what another command prints");
       return ShellFlow{Kind::computed, "", {}};
@@ -288,11 +276,12 @@ ShellFlow ShellWalker::shell_program(std::size_t index, ShellState& state, const
       ShellState inner = state;
       inner.arguments = std::vector<ShellWord>();
       if (script_at + 2 <= words.size()) {
-        inner.arguments->assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(script_at + 2, words.size())), words.end());
+        inner.arguments->assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(script_at + 2, words.size())),
+                                words.end());
       }
       ShellFlow output = run_script_word(words[script_at], inner, input);
       state.from_net.insert(inner.from_net.begin(), inner.from_net.end());
-  state.written.insert(inner.written.begin(), inner.written.end());
+      state.written.insert(inner.written.begin(), inner.written.end());
       return output;
     }
     if (word == "-o" || word == "-O" || word == "+o" || word == "+O") ++at;
@@ -319,8 +308,9 @@ void ShellWalker::interpreter(std::size_t index, const ShellFlow& input, ShellSt
   const std::string part = script_.commands[index].text;
   for (std::size_t at = 1; at < words.size(); ++at) {
     const std::string& word = words[at].text;
-    const bool code_follows = word == "-c" || word == "-e" || word == "-E" || word == "-r" || word == "--eval" || word == "-p" ||
-                              word == "-pe" || word == "-ne" || word == "-le" || word == "-lne" || word == "eval";
+    const bool code_follows = word == "-c" || word == "-e" || word == "-E" || word == "-r" || word == "--eval" ||
+                              word == "-p" || word == "-pe" || word == "-ne" || word == "-le" || word == "-lne" ||
+                              word == "eval";
     if (code_follows && at + 1 < words.size()) {
       const ShellWord& code = words[at + 1];
       if (code.downloaded) find(ShellFinding::Kind::runs_download, part, "a download is run by an interpreter");
@@ -340,7 +330,8 @@ void ShellWalker::interpreter(std::size_t index, const ShellFlow& input, ShellSt
     if (word == "-W" || word == "-X" || word == "-I" || word == "-r" || word == "--require") ++at;
   }
   if (input.kind == Kind::literal) script_.commands[index].code = input.text;
-  if (input.kind == Kind::download) find(ShellFinding::Kind::runs_download, part, "a download is run by an interpreter");
+  if (input.kind == Kind::download)
+    find(ShellFinding::Kind::runs_download, part, "a download is run by an interpreter");
 }
 
 bool ShellWalker::unwrap(std::size_t index, const std::string& name, ShellState& state, const ShellFlow& input,
@@ -395,8 +386,10 @@ bool ShellWalker::unwrap(std::size_t index, const std::string& name, ShellState&
         output = ShellFlow{Kind::literal, joined_words(words, at + 1) + "\n", {}};
         return true;
       }
-      if (name == "env" && (word == "-S" || word == "--split-string" || word.starts_with("-S") || word.starts_with("--split-string="))) {
-        ShellWord split = word.size() > 2 && word[1] == 'S' ? known_word(word.substr(2)) : known_word(word.substr(word.find('=') + 1));
+      if (name == "env" &&
+          (word == "-S" || word == "--split-string" || word.starts_with("-S") || word.starts_with("--split-string="))) {
+        ShellWord split = word.size() > 2 && word[1] == 'S' ? known_word(word.substr(2))
+                                                            : known_word(word.substr(word.find('=') + 1));
         if (word == "-S" || word == "--split-string") split = at + 1 < words.size() ? words[at + 1] : ShellWord{};
         const std::size_t rest = at + (word == "-S" || word == "--split-string" ? 2 : 1);
         if (rest < words.size()) split.source += " " + joined_words(words, rest);
@@ -435,153 +428,6 @@ bool ShellWalker::unwrap(std::size_t index, const std::string& name, ShellState&
   state.from_net.insert(inner.from_net.begin(), inner.from_net.end());
   state.written.insert(inner.written.begin(), inner.written.end());
   return true;
-}
-
-ShellFlow ShellWalker::xargs_command(std::size_t index, ShellState& state, const ShellFlow& input) {
-  const std::vector<ShellWord> words = script_.commands[index].words;
-  script_.commands[index].inert = true;
-  std::string placeholder;
-  std::size_t at = 1;
-  for (; at < words.size() && words[at].text.size() > 1 && words[at].text[0] == '-'; ++at) {
-    const std::string& word = words[at].text;
-    if (word == "-I" || word == "--replace") {
-      placeholder = at + 1 < words.size() ? words[at + 1].text : "{}";
-      ++at;
-    } else if (word.starts_with("-I") || word.starts_with("--replace=")) {
-      placeholder = word.substr(word[1] == 'I' ? 2 : 10);
-    } else if (word == "-i") {
-      placeholder = "{}";
-    } else if (word.size() == 2 && std::string_view("nPLdsaEj").find(word[1]) != std::string_view::npos) {
-      ++at;
-    } else if (word == "--") {
-      ++at;
-      break;
-    }
-  }
-  std::vector<ShellWord> command(words.begin() + static_cast<std::ptrdiff_t>(std::min(at, words.size())), words.end());
-  if (command.empty()) return input.kind == Kind::literal ? input : ShellFlow{Kind::computed, "", {}};
-  if (placeholder.empty() && std::any_of(command.begin(), command.end(), [](const ShellWord& word) { return word.text == "{}"; })) {
-    placeholder = "{}";  // parallel's own
-  }
-  std::vector<std::string> given;
-  if (input.kind == Kind::literal) {
-    std::string item;
-    for (char c : input.text + "\n") {
-      if (c != ' ' && c != '\t' && c != '\n') {
-        item += c;
-      } else if (!item.empty() && given.size() < 64) {
-        given.push_back(std::exchange(item, {}));
-      }
-    }
-  }
-  std::vector<std::vector<ShellWord>> runs;
-  if (!placeholder.empty()) {
-    if (given.empty()) given.push_back(std::string(kUnresolved));
-    for (const std::string& item : given) {
-      runs.push_back(command);
-      for (ShellWord& word : runs.back()) {
-        const bool unknown = item == kUnresolved;
-        if (word.text == placeholder && unknown) {
-          word = unknown_word();
-        } else {
-          replace_all(word, placeholder, item, unknown);
-        }
-        word.downloaded = word.downloaded || (unknown && word.unresolved && input.kind == Kind::download);
-      }
-    }
-  } else {
-    for (const std::string& item : given) command.push_back(known_word(item));
-    if (given.empty()) command.push_back(unknown_word());
-    runs.push_back(std::move(command));
-  }
-  ShellFlow output;
-  for (std::vector<ShellWord>& run : runs) {
-    const std::size_t next = script_.commands.size();
-    output = join_flows(output, run_words(std::move(run), {}, Redirects{}, state, ShellFlow{}));
-    if (next < script_.commands.size()) script_.commands[next].found_in = input.roots;
-  }
-  if (input.kind == Kind::download) output = ShellFlow{Kind::download, "", {}};
-  return output;
-}
-
-void ShellWalker::find_command(std::size_t index, ShellState& state) {
-  const std::vector<ShellWord> words = script_.commands[index].words;
-  std::string root = ".";
-  for (std::size_t at = 1; at < words.size(); ++at) {
-    if (!words[at].text.starts_with("-") && !words[at].text.starts_with("(") && words[at].text != "!") {
-      root = words[at].text;
-      break;
-    }
-  }
-  for (std::size_t at = 1; at < words.size(); ++at) {
-    const std::string& word = words[at].text;
-    if (word != "-exec" && word != "-execdir" && word != "-ok" && word != "-okdir" && word != "-x" && word != "-X" && word != "--exec") continue;
-    std::vector<ShellWord> command;
-    for (++at; at < words.size() && words[at].text != ";" && words[at].text != "+"; ++at) command.push_back(words[at]);
-    // What is found lies below the root; its name is not known.
-    for (ShellWord& each : command) replace_all(each, "{}", root + "/found", true);
-    if (!command.empty()) run_words(std::move(command), {}, Redirects{}, state, ShellFlow{});
-  }
-}
-
-void ShellWalker::git_command(std::size_t index, ShellState& state) {
-  const std::vector<ShellWord> words = script_.commands[index].words;
-  auto script_after = [&](const Names& options) {
-    for (std::size_t at = 1; at + 1 < words.size(); ++at) {
-      if (options.contains(words[at].text)) {
-        ShellState inner = state;
-        run_script_word(words[at + 1], inner, ShellFlow{});
-      }
-    }
-  };
-  for (std::size_t at = 1; at < words.size(); ++at) {
-    const std::string& word = words[at].text;
-    // An alias that is a shell command: -c alias.x='!rm ...'
-    const std::size_t bang = word.find("=!");
-    if (bang != std::string::npos) {
-      ShellState inner = state;
-      ShellWord alias = words[at];
-      alias.text = word.substr(bang + 2);
-      alias.source = alias.source.substr(std::min(alias.source.size(), alias.source.find("=!") + 2));
-      run_script_word(alias, inner, ShellFlow{});
-    }
-    if (word == "foreach" && at + 1 < words.size()) {
-      std::size_t first = at + 1;
-      while (first < words.size() && words[first].text.starts_with("-")) ++first;
-      ShellState inner = state;
-      inner.folders.clear();
-      run_joined(index, first, inner, ShellFlow{});
-    }
-    if (word == "run" && at > 1 && words[at - 1].text == "bisect") run_from(index, at + 1, state, ShellFlow{});
-    if (word == "filter-branch") {
-      script_after({"--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter"});
-    }
-    if (word == "rebase") script_after({"--exec", "-x"});
-  }
-}
-
-void ShellWalker::ssh_command(std::size_t index, ShellState& state, const ShellFlow& input) {
-  const std::vector<ShellWord> words = script_.commands[index].words;
-  std::size_t at = 1;
-  bool host = false;
-  for (; at < words.size(); ++at) {
-    const std::string& word = words[at].text;
-    if (word.size() > 1 && word[0] == '-') {
-      if (word.size() == 2 && std::string_view("bcDEeFIiJLlmOopQRSWw").find(word[1]) != std::string_view::npos) ++at;
-      continue;
-    }
-    if (host) break;
-    host = true;
-  }
-  ShellState remote;
-  remote.remote = true;
-  remote.environment_known = false;
-  (void)state;
-  if (at < words.size()) {
-    run_joined(index, at, remote, input);
-  } else if (host && input.kind == Kind::literal) {
-    run_fed(input, script_.commands[index].text, remote);
-  }
 }
 
 }  // namespace errand

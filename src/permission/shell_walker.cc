@@ -26,7 +26,8 @@ ShellValue value_in(const ShellState& state, const std::string& name) {
 
 void merge_value(ShellValue& into, const ShellValue& other) {
   for (const auto& choice : other.choices) {
-    if (std::find(into.choices.begin(), into.choices.end(), choice) == into.choices.end()) into.choices.push_back(choice);
+    if (std::find(into.choices.begin(), into.choices.end(), choice) == into.choices.end())
+      into.choices.push_back(choice);
   }
   into.unknown = into.unknown || other.unknown;
   into.downloaded = into.downloaded || other.downloaded;
@@ -39,11 +40,26 @@ void merge_value(ShellValue& into, const ShellValue& other) {
 }  // namespace
 
 bool is_statement(const ShellNode& node) {
-  static const std::set<std::string_view> kStatements = {
-      "list", "pipeline", "command", "redirected_statement", "subshell", "compound_statement", "for_statement",
-      "c_style_for_statement", "while_statement", "if_statement", "case_statement", "function_definition",
-      "variable_assignment", "variable_assignments", "declaration_command", "unset_command", "test_command",
-      "negated_command", "do_group", "ERROR"};
+  static const std::set<std::string_view> kStatements = {"list",
+                                                         "pipeline",
+                                                         "command",
+                                                         "redirected_statement",
+                                                         "subshell",
+                                                         "compound_statement",
+                                                         "for_statement",
+                                                         "c_style_for_statement",
+                                                         "while_statement",
+                                                         "if_statement",
+                                                         "case_statement",
+                                                         "function_definition",
+                                                         "variable_assignment",
+                                                         "variable_assignments",
+                                                         "declaration_command",
+                                                         "unset_command",
+                                                         "test_command",
+                                                         "negated_command",
+                                                         "do_group",
+                                                         "ERROR"};
   return kStatements.contains(node.type());
 }
 
@@ -55,7 +71,8 @@ ShellFlow join_flows(const ShellFlow& first, const ShellFlow& second) {
   if (first.kind == Kind::literal && second.kind == Kind::literal) {
     return ShellFlow{Kind::literal, first.text + second.text, {}};
   }
-  ShellFlow joined{first.kind == Kind::file && second.kind == Kind::file ? Kind::file : Kind::computed, "", first.roots};
+  ShellFlow joined{first.kind == Kind::file && second.kind == Kind::file ? Kind::file : Kind::computed, "",
+                   first.roots};
   joined.roots.insert(joined.roots.end(), second.roots.begin(), second.roots.end());
   return joined;
 }
@@ -80,7 +97,8 @@ void merge_state(ShellState& into, const ShellState& other, const ShellState& be
     into.folders.clear();
   } else {
     for (const std::string& folder : other.folders) {
-      if (std::find(into.folders.begin(), into.folders.end(), folder) == into.folders.end()) into.folders.push_back(folder);
+      if (std::find(into.folders.begin(), into.folders.end(), folder) == into.folders.end())
+        into.folders.push_back(folder);
     }
     if (into.folders.size() > kMostChoices) into.folders.clear();
   }
@@ -288,7 +306,8 @@ ShellFlow ShellWalker::redirected(const ShellNode& node, ShellState& state, cons
   return output;
 }
 
-ShellFlow ShellWalker::simple_command(const ShellNode& node, ShellState& state, const ShellFlow& input, Redirects outer) {
+ShellFlow ShellWalker::simple_command(const ShellNode& node, ShellState& state, const ShellFlow& input,
+                                      Redirects outer) {
   std::vector<ShellNode> word_nodes;
   std::vector<std::pair<std::string, ShellWord>> assignments;
   std::vector<ShellNode> behind;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks a syntax tree in the order in which a shell would run it, with the variables, functions and folder as they
 // would be there. Its files: shell_walker.cc the plain statements, shell_branches.cc loops, branches and functions,
-// shell_redirects.cc, shell_expand.cc the words, shell_unwrap.cc the commands that run other commands,
-// shell_builtins.cc those that act on the shell itself, shell_output.cc what commands print.
+// shell_redirects.cc, shell_expand.cc the words, shell_unwrap.cc and shell_carriers.cc the commands that run other
+// commands, shell_builtins.cc those that act on the shell itself, shell_output.cc what commands print.
 #pragma once
 
 #include <map>
@@ -36,8 +36,8 @@ struct ShellState {
   std::map<std::string, ShellValue> variables;
   std::map<std::string, ShellFunction> functions;
   std::optional<std::vector<ShellWord>> arguments = std::vector<ShellWord>();  // $1...; nothing: unknown
-  std::vector<std::string> folders;      // where it may be; empty: anywhere
-  std::set<std::string> from_net;        // files that were downloaded
+  std::vector<std::string> folders;                                            // where it may be; empty: anywhere
+  std::set<std::string> from_net;                                              // files that were downloaded
   std::map<std::string, std::string> written;  // files that were written, and the text when it is known
   bool environment_known = true;
   bool remote = false;

@@ -89,8 +89,10 @@ class BackgroundBashTool : public Tool {
   const ToolSpec spec_ = make_spec(
       "background_bash",
       "Starts a shell command in the background and returns at once with its task id. Use it for what takes long "
-      "(builds, test suites, downloads) or does not end by itself (dev servers, watchers), and go on with other work: a "
-      "notification tells you when it ends. Do not add & to the command. What ends within a moment is answered with its "
+      "(builds, test suites, downloads) or does not end by itself (dev servers, watchers), and go on with other work: "
+      "a "
+      "notification tells you when it ends. Do not add & to the command. What ends within a moment is answered with "
+      "its "
       "output directly.",
       R"json({"type": "object", "properties": {
         "command": {"type": "string", "description": "The shell command (bash)"},
@@ -134,8 +136,9 @@ class BackgroundStopTool : public Tool {
   bool read_only() const override { return false; }
 
   std::optional<PermissionQuery> permission(const json::object& input, const ToolContext& context) const override {
-    return PermissionQuery{ActionKind::stop_own_task, spec_.name, string_argument(input, "task_id"), context.cwd,
-                           context.owner, context.project_folder};
+    return PermissionQuery{
+        ActionKind::stop_own_task, spec_.name, string_argument(input, "task_id"), context.cwd, context.owner,
+        context.project_folder};
   }
 
   ToolResult run(const json::object& input, ToolContext& context, std::stop_token) override {
@@ -175,8 +178,9 @@ class BackgroundListTool : public Tool {
   }
 
  private:
-  const ToolSpec spec_ = make_spec("background_list", "Lists the background tasks of this conversation with their status.",
-                                   R"json({"type": "object", "properties": {}})json");
+  const ToolSpec spec_ =
+      make_spec("background_list", "Lists the background tasks of this conversation with their status.",
+                R"json({"type": "object", "properties": {}})json");
 };
 
 }  // namespace

@@ -18,9 +18,12 @@ using ::testing::StartsWith;
 using testing::ToolFixture;
 
 std::string started(const std::string& id, const ToolFixture& fixture) {
-  return "Background task started: " + id + "\nRead what it prints with background_output, end it with background_stop (task_id: \"" + id +
-         "\").\nTo wait for it, do other work or end your turn: a notification comes by itself when it ends, so do not poll.\n"
-         "Its whole output is written to " + fixture.root() + "/session/tasks/" + id + ".output";
+  return "Background task started: " + id +
+         "\nRead what it prints with background_output, end it with background_stop (task_id: \"" + id +
+         "\").\nTo wait for it, do other work or end your turn: a notification comes by itself when it ends, so do not "
+         "poll.\n"
+         "Its whole output is written to " +
+         fixture.root() + "/session/tasks/" + id + ".output";
 }
 
 // ---- BackgroundBashToolTest
@@ -56,7 +59,8 @@ TEST(BackgroundBashToolTest, BlankCommandIsAnErrorAndAsksNobody) {
   const ToolResult result = fixture.run("background_bash", R"({"command": " \n\t"})");
   EXPECT_TRUE(result.is_error);
   EXPECT_EQ(result.text, "command must not be blank");
-  EXPECT_FALSE(fixture.registry.prepare("background_bash", json::object{{"command", " "}}, *fixture.context).permission);
+  EXPECT_FALSE(
+      fixture.registry.prepare("background_bash", json::object{{"command", " "}}, *fixture.context).permission);
 }
 
 TEST(BackgroundBashToolTest, ATaskThatEndsWithinTheWindowAnswersWithItsOutput) {
@@ -86,16 +90,20 @@ TEST(BackgroundBashToolTest, FolderServiceTimeoutAndPermission) {
   ToolFixture fixture;
   fixture.context->start_window_ms = 30000;
   EXPECT_EQ(fixture.run("background_bash", R"({"command": "pwd", "cwd": "sub"})").text,
-            "Background task bg-1 has ended.\nTask bg-1 is COMPLETED.\nExit code: 0\n\nOutput:\n" + fixture.project() + "/sub");
+            "Background task bg-1 has ended.\nTask bg-1 is COMPLETED.\nExit code: 0\n\nOutput:\n" + fixture.project() +
+                "/sub");
   const ToolResult missing = fixture.run("background_bash", R"({"command": "pwd", "cwd": "/does/not/exist"})");
   EXPECT_TRUE(missing.is_error);
   EXPECT_THAT(missing.text, HasSubstr("Error: could not start: chdir \"/does/not/exist\": No such file or directory"));
-  const ToolResult late = fixture.run("background_bash", R"({"command": "sleep 1000", "timeout_ms": 1000, "service": true})");
+  const ToolResult late =
+      fixture.run("background_bash", R"({"command": "sleep 1000", "timeout_ms": 1000, "service": true})");
   EXPECT_TRUE(late.is_error);
-  EXPECT_EQ(late.text, "Background task bg-3 has ended.\nTask bg-3 is FAILED.\nError: timed out after 1 s\n\nOutput:\n(none yet)");
+  EXPECT_EQ(late.text,
+            "Background task bg-3 has ended.\nTask bg-3 is FAILED.\nError: timed out after 1 s\n\nOutput:\n(none yet)");
   EXPECT_THAT(fixture.context->service_tasks, ElementsAre("bg-3"));
 
-  const PreparedCall call = fixture.registry.prepare("background_bash", json::object{{"command", "make"}, {"cwd", "sub"}}, *fixture.context);
+  const PreparedCall call =
+      fixture.registry.prepare("background_bash", json::object{{"command", "make"}, {"cwd", "sub"}}, *fixture.context);
   ASSERT_TRUE(call.permission);
   EXPECT_EQ(call.permission->kind, ActionKind::command);
   EXPECT_EQ(call.permission->subject, "make");
@@ -169,7 +177,8 @@ TEST(BackgroundOutputToolTest, TailLinesLimitsTheLines) {
   const std::string head = "Task bg-1 is COMPLETED.\nExit code: 0\n\nOutput:\n";
   EXPECT_EQ(fixture.run("background_output", R"({"task_id": "bg-1", "tail_lines": 2})").text, head + "99\n100");
   EXPECT_THAT(fixture.run("background_output", R"({"task_id": "bg-1"})").text, StartsWith(head + "51\n52\n"));
-  EXPECT_THAT(fixture.run("background_output", R"({"task_id": "bg-1", "tail_lines": 0})").text, StartsWith(head + "1\n2\n"));
+  EXPECT_THAT(fixture.run("background_output", R"({"task_id": "bg-1", "tail_lines": 0})").text,
+              StartsWith(head + "1\n2\n"));
   EXPECT_EQ(fixture.run("background_output", R"({"task_id": "bg-1", "tail_lines": -1})").text,
             "argument out of range: tail_lines (expected 0 to 1000000, got -1)");
   EXPECT_EQ(fixture.run("background_output", R"({"task_id": "bg-1", "tail_lines": "5"})").text,
@@ -187,10 +196,13 @@ TEST(BackgroundOutputToolTest, SurvivorsAreNamedOneAndTwo) {
   ToolFixture fixture;
   fixture.await_ended(fixture.launch("sleep 1111 & echo hi"));
   std::string text = fixture.run("background_output", R"({"task_id": "bg-1"})").text;
-  EXPECT_TRUE(std::regex_match(text, std::regex("Task bg-1 is COMPLETED\\.\nExit code: 0\nStill running: [0-9]+ sleep 1111\n\nOutput:\nhi"))) << text;
+  EXPECT_TRUE(std::regex_match(
+      text, std::regex("Task bg-1 is COMPLETED\\.\nExit code: 0\nStill running: [0-9]+ sleep 1111\n\nOutput:\nhi")))
+      << text;
   fixture.await_ended(fixture.launch("sleep 1112 & sleep 1113 & wait -n 999999; true"));
   text = fixture.run("background_output", R"({"task_id": "bg-2"})").text;
-  EXPECT_TRUE(std::regex_search(text, std::regex("\nStill running: [0-9]+ sleep 111[23], [0-9]+ sleep 111[23]\n"))) << text;
+  EXPECT_TRUE(std::regex_search(text, std::regex("\nStill running: [0-9]+ sleep 111[23], [0-9]+ sleep 111[23]\n")))
+      << text;
 }
 
 TEST(BackgroundOutputToolTest, AForegroundCommandAndAnotherConversationsTaskAreNotFound) {
@@ -239,7 +251,8 @@ TEST(BackgroundStopToolTest, StopsARunningTaskOfOneAndOfTwoProcesses) {
   result = fixture.run("background_stop", R"({"task_id": "bg-2"})");
   EXPECT_EQ(result.text, "Task bg-2 stopped: 2 processes ended.");
   EXPECT_FALSE(testing::process_exists(child));
-  EXPECT_EQ(fixture.run("background_stop", R"({"task_id": "bg-2"})").text, "Task bg-2 has already finished (CANCELLED); nothing to stop.");
+  EXPECT_EQ(fixture.run("background_stop", R"({"task_id": "bg-2"})").text,
+            "Task bg-2 has already finished (CANCELLED); nothing to stop.");
 }
 
 TEST(BackgroundStopToolTest, StoppingAFinishedTaskIsANoOpAndNoError) {
@@ -268,7 +281,8 @@ TEST(BackgroundStopToolTest, SurvivorsOfAFinishedTaskAreEnded) {
 TEST(BackgroundStopToolTest, AsksNoPermissionOfAnybody) {
   ToolFixture fixture;
   fixture.launch("sleep 1000");
-  const PreparedCall call = fixture.registry.prepare("background_stop", json::object{{"task_id", "bg-1"}}, *fixture.context);
+  const PreparedCall call =
+      fixture.registry.prepare("background_stop", json::object{{"task_id", "bg-1"}}, *fixture.context);
   ASSERT_TRUE(call.permission);
   EXPECT_EQ(PermissionPipeline(PermissionMode::plan).decide(*call.permission).verdict, Verdict::allow);
 }

@@ -90,7 +90,7 @@ class FolderReport {
 };
 
 bool is_folder(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
@@ -107,7 +107,8 @@ class BashTool : public Tool {
     std::vector<std::string> notes;
     // Both the folder and the project may have gone away since the last command.
     if (context.cwd != context.project_folder && !is_folder(context.cwd)) {
-      notes.push_back("(" + context.cwd + " does not exist any more; this command ran in " + context.project_folder + ")");
+      notes.push_back("(" + context.cwd + " does not exist any more; this command ran in " + context.project_folder +
+                      ")");
       context.cwd = context.project_folder;
     }
     const FolderReport report(context.session_folder);
@@ -152,7 +153,8 @@ class BashTool : public Tool {
       result.text = "The command was aborted by the user; its processes were ended.\n";
       if (!stopped->left.empty()) result.text = "The command was aborted by the user. " + stop_text(*stopped) + "\n";
     } else if (task.cause == EndCause::timed_out) {
-      result.text = "The command " + task.error.value_or("timed out") + "; it was ended with all its processes. Run what "
+      result.text = "The command " + task.error.value_or("timed out") +
+                    "; it was ended with all its processes. Run what "
                     "takes longer with background_bash.\n";
     } else if (task.status == TaskStatus::cancelled) {
       result.text = "The command was ended: " + ending_text(task) + ".\n";
@@ -174,9 +176,11 @@ class BashTool : public Tool {
 
   static std::string adoption_note(const TaskRecord& task) {
     const std::string where = task.id + " (folder " + task.cwd + ")";
-    if (task.processes.empty()) return "(what it left running has ended; it is listed as background task " + where + ")";
-    return "(" + process_count(task.processes.size()) + " of this command still run in the background as " + where + ": " +
-           processes_text(task.processes) + "; background_stop ends " + (task.processes.size() == 1 ? "it)" : "them)");
+    if (task.processes.empty())
+      return "(what it left running has ended; it is listed as background task " + where + ")";
+    return "(" + process_count(task.processes.size()) + " of this command still run in the background as " + where +
+           ": " + processes_text(task.processes) + "; background_stop ends " +
+           (task.processes.size() == 1 ? "it)" : "them)");
   }
 
   // `folder` is where the shell stood at its exit, empty when it did not say.
@@ -196,7 +200,8 @@ class BashTool : public Tool {
   const ToolSpec spec_ = make_spec(
       "bash",
       "Runs a shell command (bash) and waits for its end; answers with what it printed, standard output and error in "
-      "order. The folder is kept from call to call while it stays inside the project; variables are not. At the timeout "
+      "order. The folder is kept from call to call while it stays inside the project; variables are not. At the "
+      "timeout "
       "the command is ended with all its processes: run what takes long or does not end (builds, servers) with "
       "background_bash instead. There is no terminal and standard input is empty.",
       R"json({"type": "object", "properties": {

@@ -43,10 +43,18 @@ TEST(BashToolTest, AFailureNamesExitCodeOrSignal) {
 
 TEST(BashToolTest, EveryExitStatusPassesTheFolderReportUnchanged) {
   ToolFixture fixture;
-  const std::pair<const char*, int> rows[] = {{"false", 1}, {"set -e; false; echo x", 1}, {"(exit 4)", 4}, {"exec sh -c 'exit 5'", 5},
-                                              {"set -eu; echo $UNSET_FOR_SURE", 1}, {"trap 'exit 6' EXIT", 6}, {"f() { return 7; }; f", 7},
-                                              {"set -o pipefail; false | true", 1}, {"exit 255", 255}, {"cd sub; rmdir deep; cd deep 2>/dev/null", 1},
-                                              {"set -C; exit 8", 8}, {"false &\nwait $!", 1}};
+  const std::pair<const char*, int> rows[] = {{"false", 1},
+                                              {"set -e; false; echo x", 1},
+                                              {"(exit 4)", 4},
+                                              {"exec sh -c 'exit 5'", 5},
+                                              {"set -eu; echo $UNSET_FOR_SURE", 1},
+                                              {"trap 'exit 6' EXIT", 6},
+                                              {"f() { return 7; }; f", 7},
+                                              {"set -o pipefail; false | true", 1},
+                                              {"exit 255", 255},
+                                              {"cd sub; rmdir deep; cd deep 2>/dev/null", 1},
+                                              {"set -C; exit 8", 8},
+                                              {"false &\nwait $!", 1}};
   for (const auto& [command, code] : rows) {
     const ToolResult result = fixture.bash(command);
     EXPECT_THAT(result.text, StartsWith("Exit code: " + std::to_string(code) + "\n")) << command;
@@ -59,10 +67,13 @@ TEST(BashToolTest, TheFolderPersistsInsideTheProjectAndAChangeIsNamed) {
   const std::string project = fixture.project();
   EXPECT_EQ(fixture.bash("cd sub && echo in").text, "in\n(the folder is now " + project + "/sub)");
   EXPECT_EQ(fixture.bash("pwd").text, project + "/sub");
-  EXPECT_EQ(fixture.bash("cd deep; exit 3").text, "Exit code: 3\n(no output)\n(the folder is now " + project + "/sub/deep)");
-  EXPECT_EQ(fixture.bash("cd /tmp; pwd").text, "/tmp\n(/tmp is outside the project; the folder is still " + project + "/sub/deep)");
+  EXPECT_EQ(fixture.bash("cd deep; exit 3").text,
+            "Exit code: 3\n(no output)\n(the folder is now " + project + "/sub/deep)");
+  EXPECT_EQ(fixture.bash("cd /tmp; pwd").text,
+            "/tmp\n(/tmp is outside the project; the folder is still " + project + "/sub/deep)");
   EXPECT_EQ(fixture.bash("pwd").text, project + "/sub/deep");
-  EXPECT_EQ(fixture.bash("set -e; cd ../..; false").text, "Exit code: 1\n(no output)\n(the folder is now " + project + ")");
+  EXPECT_EQ(fixture.bash("set -e; cd ../..; false").text,
+            "Exit code: 1\n(no output)\n(the folder is now " + project + ")");
   EXPECT_EQ(fixture.bash("(cd sub); pwd").text, project) << "a subshell's folder is its own";
   EXPECT_EQ(fixture.bash("cd 'sub' && set -x && true").text, "+ true\n(the folder is now " + project + "/sub)");
   EXPECT_EQ(fixture.bash("cd ..; exec true").text, "(no output)") << "after exec there is no shell that could tell";
@@ -74,7 +85,9 @@ TEST(BashToolTest, AFolderThatIsGoneFallsBackToTheProject) {
   fixture.bash("mkdir gone; cd gone");
   EXPECT_EQ(fixture.context->cwd, fixture.project() + "/gone");
   fs::remove(fixture.project() + "/gone");
-  EXPECT_EQ(fixture.bash("pwd").text, fixture.project() + "\n(" + fixture.project() + "/gone does not exist any more; this command ran in " + fixture.project() + ")");
+  EXPECT_EQ(fixture.bash("pwd").text, fixture.project() + "\n(" + fixture.project() +
+                                          "/gone does not exist any more; this command ran in " + fixture.project() +
+                                          ")");
 }
 
 TEST(BashToolTest, NothingOfTheReportIsLeftOrLeaksIntoTheCommand) {
@@ -95,9 +108,12 @@ TEST(BashToolTest, NothingOfTheReportIsLeftOrLeaksIntoTheCommand) {
 
 TEST(BashToolTest, TheTimeoutEndsTheWholeTreeAndSaysSo) {
   ToolFixture fixture;
-  const ToolResult result = fixture.run("bash", R"({"command": "echo begin; sleep 1000 & echo $! > pid; wait", "timeout_ms": 1000})");
+  const ToolResult result =
+      fixture.run("bash", R"({"command": "echo begin; sleep 1000 & echo $! > pid; wait", "timeout_ms": 1000})");
   EXPECT_TRUE(result.is_error);
-  EXPECT_EQ(result.text, "The command timed out after 1 s; it was ended with all its processes. Run what takes longer with background_bash.\nbegin");
+  EXPECT_EQ(result.text,
+            "The command timed out after 1 s; it was ended with all its processes. Run what takes longer with "
+            "background_bash.\nbegin");
   EXPECT_FALSE(testing::process_exists(std::stoi(testing::read_file(fixture.project() + "/pid"))));
   EXPECT_THAT(fixture.engine->list(), IsEmpty());
   EXPECT_EQ(fixture.run("bash", R"({"command": "true", "timeout_ms": 600001})").text,
@@ -113,12 +129,16 @@ TEST(BashToolTest, SurvivorsAreAdoptedAndNamedOneAndTwo) {
   EXPECT_TRUE(std::regex_match(result.text, one)) << result.text;
   EXPECT_THAT(result.ends_shown, ElementsAre("bg-1"));
   result = fixture.bash("cd sub; sleep 1222 & sleep 1223 & echo hi");
-  std::regex two("hi\n\\(2 processes of this command still run in the background as bg-2 \\(folder " + fixture.project() +
-                 "\\): [0-9]+ sleep 122[23], [0-9]+ sleep 122[23]; background_stop ends them\\)\n\\(the folder is now .*/sub\\)");
+  std::regex two(
+      "hi\n\\(2 processes of this command still run in the background as bg-2 \\(folder " + fixture.project() +
+      "\\): [0-9]+ sleep 122[23], [0-9]+ sleep 122[23]; background_stop ends them\\)\n\\(the folder is now .*/sub\\)");
   EXPECT_TRUE(std::regex_match(result.text, two)) << result.text;
-  EXPECT_EQ(fixture.engine->get("bg-2")->command, "cd sub; sleep 1222 & sleep 1223 & echo hi") << "the record shows what was asked for";
-  EXPECT_EQ(fixture.run("background_stop", R"({"task_id": "bg-1"})").text, "Task bg-1 had already finished (COMPLETED); 1 remaining process ended.");
-  EXPECT_EQ(fixture.run("background_stop", R"({"task_id": "bg-2"})").text, "Task bg-2 had already finished (COMPLETED); 2 remaining processes ended.");
+  EXPECT_EQ(fixture.engine->get("bg-2")->command, "cd sub; sleep 1222 & sleep 1223 & echo hi")
+      << "the record shows what was asked for";
+  EXPECT_EQ(fixture.run("background_stop", R"({"task_id": "bg-1"})").text,
+            "Task bg-1 had already finished (COMPLETED); 1 remaining process ended.");
+  EXPECT_EQ(fixture.run("background_stop", R"({"task_id": "bg-2"})").text,
+            "Task bg-2 had already finished (COMPLETED); 2 remaining processes ended.");
 }
 
 TEST(BashToolTest, AnAbortEndsTheCommandAndSaysSo) {
@@ -128,7 +148,8 @@ TEST(BashToolTest, AnAbortEndsTheCommandAndSaysSo) {
     testing::eventually([&] { return fs::exists(fixture.project() + "/pid"); });
     stop.request_stop();
   });
-  const ToolResult result = fixture.bash("echo begin; sleep 1000 & echo $! > pid.new; mv pid.new pid; wait", stop.get_token());
+  const ToolResult result =
+      fixture.bash("echo begin; sleep 1000 & echo $! > pid.new; mv pid.new pid; wait", stop.get_token());
   EXPECT_TRUE(result.is_error);
   EXPECT_EQ(result.text, "The command was aborted by the user; its processes were ended.\nbegin");
   EXPECT_FALSE(testing::process_exists(std::stoi(testing::read_file(fixture.project() + "/pid"))));
@@ -146,7 +167,8 @@ TEST(BashToolTest, LongOutputIsCutAndTheWholeIsKept) {
     EXPECT_THAT(result.text, EndsWith("\n" + count));
     EXPECT_LT(result.text.size(), 31000u);
     std::smatch match;
-    ASSERT_TRUE(std::regex_search(result.text, match, std::regex("whole output is in ([^)]*\\.output)"))) << result.text;
+    ASSERT_TRUE(std::regex_search(result.text, match, std::regex("whole output is in ([^)]*\\.output)")))
+        << result.text;
     const std::string whole = testing::read_file(match[1]);
     EXPECT_THAT(whole, StartsWith("1\n2\n"));
     EXPECT_THAT(whole, EndsWith("\n" + count + "\n"));

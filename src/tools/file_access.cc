@@ -37,7 +37,8 @@ bool is_inside(const std::string& path, const std::string& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-std::optional<PermissionQuery> read_query(const std::string& tool, const std::string& path, const ToolContext& context) {
+std::optional<PermissionQuery> read_query(const std::string& tool, const std::string& path,
+                                          const ToolContext& context) {
   const std::string absolute = absolute_path(path, context);
   if (is_inside(absolute, context.project_folder) || is_inside(absolute, context.session_folder)) return std::nullopt;
   return PermissionQuery{ActionKind::read_outside, tool, resolved(absolute).string(), context.cwd, context.owner,

@@ -9,7 +9,8 @@
 
 namespace errand {
 
-// The path as an absolute one without "." and "..": relative paths stand in the conversation's folder, "~/" is the home.
+// The path as an absolute one without "." and "..": relative paths stand in the conversation's folder, "~/" is the
+// home.
 std::string absolute_path(const std::string& path, const ToolContext& context);
 // Both resolved first, symlinks too, so that a link does not lead out of the folder unseen. What does not exist yet is
 // judged by the part that does. A folder is inside itself; nothing is inside an empty one.

@@ -16,7 +16,7 @@ struct SearchRequest {
   std::string path;    // file or folder, relative to `folder`, or absolute
   std::string glob;    // of names when it has no slash, else of paths; empty: every file
   bool ignore_case = false;
-  int context = 0;     // lines before and after a match
+  int context = 0;  // lines before and after a match
   Mode mode = Mode::content;
 };
 

@@ -40,7 +40,8 @@ TEST(ReadToolTest, OffsetAndLimit) {
   EXPECT_EQ(fixture.run("read", R"({"path": "n", "offset": 10, "limit": 2})").text,
             "    10\t10\n    11\t11\n(there are more lines; go on with offset 12)");
   EXPECT_EQ(fixture.run("read", R"({"path": "n", "offset": 5000})").text, "  5000\t5000");
-  EXPECT_THAT(fixture.run("read", R"({"path": "n"})").text, EndsWith("\n  2000\t2000\n(there are more lines; go on with offset 2001)"));
+  EXPECT_THAT(fixture.run("read", R"({"path": "n"})").text,
+              EndsWith("\n  2000\t2000\n(there are more lines; go on with offset 2001)"));
   const ToolResult past = fixture.run("read", R"({"path": "n", "offset": 5001})");
   EXPECT_TRUE(past.is_error);
   EXPECT_EQ(past.text, "offset 5001 is past the end: \"" + fixture.project() + "/n\" has 5000 lines");
@@ -51,7 +52,9 @@ TEST(ReadToolTest, OffsetAndLimit) {
 TEST(ReadToolTest, WhatIsNoTextFileIsRefusedClearly) {
   ToolFixture fixture;
   const std::string project = fixture.project();
-  fixture.write("bin", std::string("\x7f" "ELF\0\0\1", 7));
+  fixture.write("bin", std::string("\x7f"
+                                   "ELF\0\0\1",
+                                   7));
   ASSERT_EQ(::mkfifo((project + "/fifo").c_str(), 0600), 0);
   const std::pair<std::string, std::string> rows[] = {
       {"nope", "cannot open \"" + project + "/nope\": No such file or directory"},
@@ -82,7 +85,9 @@ TEST(ReadToolTest, OutsideTheProjectAndTheSessionPermissionIsNeeded) {
   ToolFixture fixture;
   fixture.write("a", "x");
   fs::create_symlink("/etc", fixture.project() + "/link");
-  auto needs = [&](const std::string& path) { return fixture.registry.prepare("read", path_input(path), *fixture.context).permission; };
+  auto needs = [&](const std::string& path) {
+    return fixture.registry.prepare("read", path_input(path), *fixture.context).permission;
+  };
   EXPECT_FALSE(needs("a"));
   EXPECT_FALSE(needs("new/file"));
   EXPECT_FALSE(needs(fixture.root() + "/session/tasks/bg-1.output"));
@@ -94,7 +99,8 @@ TEST(ReadToolTest, OutsideTheProjectAndTheSessionPermissionIsNeeded) {
   EXPECT_TRUE(needs("../session2/x"));
   EXPECT_TRUE(needs(".."));
   EXPECT_TRUE(needs(fixture.project() + "2/x")) << "a name that only begins alike";
-  EXPECT_TRUE(fixture.registry.prepare("grep", json::object{{"pattern", "x"}, {"path", "/etc"}}, *fixture.context).permission);
+  EXPECT_TRUE(
+      fixture.registry.prepare("grep", json::object{{"pattern", "x"}, {"path", "/etc"}}, *fixture.context).permission);
   EXPECT_FALSE(fixture.registry.prepare("grep", json::object{{"pattern", "x"}}, *fixture.context).permission);
 }
 
@@ -131,7 +137,8 @@ class GrepToolTest : public ::testing::TestWithParam<bool> {
 
 TEST_P(GrepToolTest, Matches) {
   EXPECT_EQ(grep(R"({"pattern": "TODO"})"), "a.cc:2:// TODO one\nsub/b.h:1:// TODO two");
-  EXPECT_EQ(grep(R"({"pattern": "todo", "ignore_case": true, "path": "sub"})"), "sub/b.h:1:// TODO two\nsub/b.h:2:// todo three");
+  EXPECT_EQ(grep(R"({"pattern": "todo", "ignore_case": true, "path": "sub"})"),
+            "sub/b.h:1:// TODO two\nsub/b.h:2:// todo three");
   EXPECT_EQ(grep(R"({"pattern": "TODO", "glob": "*.h"})"), "sub/b.h:1:// TODO two");
   EXPECT_EQ(grep(R"({"pattern": "TODO", "path": "a.cc"})"), "a.cc:2:// TODO one");
   EXPECT_EQ(grep(R"({"pattern": "TODO", "mode": "files"})"), "a.cc\nsub/b.h");
@@ -139,7 +146,8 @@ TEST_P(GrepToolTest, Matches) {
   EXPECT_EQ(grep(R"({"pattern": "one", "context": 1})"), "a.cc-1-int todo;\na.cc:2:// TODO one\na.cc-3-int x;");
   EXPECT_EQ(grep(R"({"pattern": "nowhere to be found"})"), "No matches.");
   EXPECT_EQ(grep(R"({"pattern": "-x"})"), "No matches.") << "a pattern is no option";
-  EXPECT_EQ(grep(R"({"pattern": "TODO", "limit": 1})"), "a.cc:2:// TODO one\n(there are more; narrow the pattern, the path or the glob)");
+  EXPECT_EQ(grep(R"({"pattern": "TODO", "limit": 1})"),
+            "a.cc:2:// TODO one\n(there are more; narrow the pattern, the path or the glob)");
   fixture_.context->cwd = fixture_.project() + "/sub";
   EXPECT_EQ(grep(R"({"pattern": "TODO"})"), "b.h:1:// TODO two");
   EXPECT_EQ(grep(R"({"pattern": "one", "path": ".."})"), fixture_.project() + "/a.cc:2:// TODO one");
@@ -151,7 +159,8 @@ TEST_P(GrepToolTest, FaultsAreErrors) {
   const ToolResult missing = fixture_.run("grep", R"({"pattern": "x", "path": "nope"})");
   EXPECT_TRUE(missing.is_error);
   EXPECT_EQ(missing.text, "cannot open \"" + fixture_.project() + "/nope\": No such file or directory");
-  EXPECT_EQ(grep(R"({"pattern": "x", "mode": "lines"})"), "wrong value of argument: mode (expected one of \"content\", \"files\", \"count\", got \"lines\")");
+  EXPECT_EQ(grep(R"({"pattern": "x", "mode": "lines"})"),
+            "wrong value of argument: mode (expected one of \"content\", \"files\", \"count\", got \"lines\")");
 }
 
 TEST_P(GrepToolTest, AFloodIsBoundedAndAStopEndsIt) {

@@ -20,12 +20,18 @@ constexpr std::int64_t kDefaultLines = 250;
 constexpr std::size_t kMostBytes = 30000;
 
 SearchResult search_with_ripgrep(const std::string& program, const SearchRequest& request, std::stop_token stop) {
-  std::vector<std::string> argv = {program, "--no-config", "--color=never", "--no-heading", "--with-filename",
-                                   "--sort=path", "--max-columns=500", "--max-columns-preview"};
+  std::vector<std::string> argv = {program,           "--no-config", "--color=never",     "--no-heading",
+                                   "--with-filename", "--sort=path", "--max-columns=500", "--max-columns-preview"};
   switch (request.mode) {
-    case SearchRequest::Mode::content: argv.push_back("--line-number"); break;
-    case SearchRequest::Mode::files: argv.push_back("--files-with-matches"); break;
-    case SearchRequest::Mode::count: argv.push_back("--count"); break;
+    case SearchRequest::Mode::content:
+      argv.push_back("--line-number");
+      break;
+    case SearchRequest::Mode::files:
+      argv.push_back("--files-with-matches");
+      break;
+    case SearchRequest::Mode::count:
+      argv.push_back("--count");
+      break;
   }
   if (request.ignore_case) argv.push_back("--ignore-case");
   if (request.mode == SearchRequest::Mode::content && request.context > 0) {
@@ -73,7 +79,7 @@ class GrepTool : public Tool {
       if (text->find('\0') != std::string::npos) return error_result("arguments must not contain a NUL character");
     }
     const std::string absolute = absolute_path(request.path, context);
-    struct stat status {};
+    struct stat status{};
     if (::stat(absolute.c_str(), &status) != 0) {
       return error_result("cannot open \"" + clean_utf8(absolute) + "\": " + std::strerror(errno));
     }

@@ -97,9 +97,11 @@ class ReadTool : public Tool {
     // Not blocking: opening a FIFO would wait for its writer.
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!fd) return error_result("cannot open " + quoted(path) + ": " + std::strerror(errno));
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) return error_result("cannot read " + quoted(path) + ": " + std::strerror(errno));
-    if (S_ISDIR(status.st_mode)) return error_result(quoted(path) + " is a folder; list it with bash (ls), or search it with grep");
+    struct stat status{};
+    if (::fstat(fd.get(), &status) != 0)
+      return error_result("cannot read " + quoted(path) + ": " + std::strerror(errno));
+    if (S_ISDIR(status.st_mode))
+      return error_result(quoted(path) + " is a folder; list it with bash (ls), or search it with grep");
     if (!S_ISREG(status.st_mode)) return error_result(quoted(path) + " is not a regular file");
 
     LineReader reader(fd.get());

@@ -13,14 +13,21 @@ constexpr std::string_view kInvalidJson = "__invalid_json";
 
 std::string_view type_name(const json::value& value) {
   switch (value.kind()) {
-    case json::kind::null: return "null";
-    case json::kind::bool_: return "boolean";
+    case json::kind::null:
+      return "null";
+    case json::kind::bool_:
+      return "boolean";
     case json::kind::int64:
-    case json::kind::uint64: return "integer";
-    case json::kind::double_: return "number";
-    case json::kind::string: return "string";
-    case json::kind::array: return "array";
-    case json::kind::object: return "object";
+    case json::kind::uint64:
+      return "integer";
+    case json::kind::double_:
+      return "number";
+    case json::kind::string:
+      return "string";
+    case json::kind::array:
+      return "array";
+    case json::kind::object:
+      return "object";
   }
   return "unknown";
 }
@@ -66,13 +73,15 @@ std::optional<std::string> property_fault(const std::string& name, const json::o
       found = found || choice == value;
       listed += (listed.empty() ? "" : ", ") + to_text(choice);
     }
-    if (!found) return "wrong value of argument: " + label + " (expected one of " + listed + ", got " + to_text(value) + ")";
+    if (!found)
+      return "wrong value of argument: " + label + " (expected one of " + listed + ", got " + to_text(value) + ")";
   }
   if (value.is_number()) {
     const json::value* low = property.if_contains("minimum");
     const json::value* high = property.if_contains("maximum");
     if ((low && number_of(value) < number_of(*low)) || (high && number_of(value) > number_of(*high))) {
-      return "argument out of range: " + label + " (expected " + bounds_text(property) + ", got " + to_text(value) + ")";
+      return "argument out of range: " + label + " (expected " + bounds_text(property) + ", got " + to_text(value) +
+             ")";
     }
   }
   if (value.is_array()) {
@@ -109,7 +118,8 @@ std::optional<std::string> validate_input(const json::object& schema, const json
     const json::object* property = get_object(*properties, name);
     if (!property) {
       std::string known;
-      for (const auto& known_property : *properties) known += (known.empty() ? "" : ", ") + std::string(known_property.key());
+      for (const auto& known_property : *properties)
+        known += (known.empty() ? "" : ", ") + std::string(known_property.key());
       add("unknown argument: " + name + " (known: " + (known.empty() ? "none" : known) + ")");
     } else if (auto fault = property_fault(name, *property, value, "")) {
       add(*fault);
@@ -157,7 +167,8 @@ PreparedCall Registry::prepare(std::string_view name, const json::object& input,
     return call;
   }
   if (std::optional<std::string> raw = get_string(input, kInvalidJson)) {
-    call.refused = failed("the arguments of " + std::string(name) + " are no valid JSON object; nothing was run. Received: " + *raw);
+    call.refused = failed("the arguments of " + std::string(name) +
+                          " are no valid JSON object; nothing was run. Received: " + *raw);
     return call;
   }
   try {

@@ -40,7 +40,8 @@ class Registry {
 
   PreparedCall prepare(std::string_view name, const json::object& input, const ToolContext& context) const;
   // prepare(), then the tool; asks nobody. Never throws: an exception becomes "the tool failed: <what>".
-  ToolResult run(std::string_view name, const json::object& input, ToolContext& context, std::stop_token stop = {}) const;
+  ToolResult run(std::string_view name, const json::object& input, ToolContext& context,
+                 std::stop_token stop = {}) const;
   // The same for what prepare() has found good.
   ToolResult run(const PreparedCall& call, const json::object& input, ToolContext& context,
                  std::stop_token stop = {}) const;

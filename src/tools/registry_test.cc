@@ -19,7 +19,9 @@ class ThrowingTool : public Tool {
  public:
   const ToolSpec& spec() const override { return spec_; }
   bool read_only() const override { return true; }
-  std::optional<PermissionQuery> permission(const json::object&, const ToolContext&) const override { return std::nullopt; }
+  std::optional<PermissionQuery> permission(const json::object&, const ToolContext&) const override {
+    return std::nullopt;
+  }
   ToolResult run(const json::object& input, ToolContext&, std::stop_token) override {
     if (flag_argument(input, "odd")) throw 5;
     throw std::runtime_error("boom");
@@ -39,7 +41,8 @@ TEST(RegistryTest, SpecsStandInAStableOrder) {
     EXPECT_FALSE(spec.description.empty());
     EXPECT_EQ(get_string(spec.input_schema, "type"), "object");
   }
-  EXPECT_THAT(names, ElementsAre("bash", "background_bash", "background_output", "background_stop", "background_list", "read", "grep"));
+  EXPECT_THAT(names, ElementsAre("bash", "background_bash", "background_output", "background_stop", "background_list",
+                                 "read", "grep"));
   std::string again;
   for (const ToolSpec& spec : fixture.registry.specs()) again += to_text(spec.input_schema);
   EXPECT_EQ(bytes, again);
@@ -53,15 +56,21 @@ TEST(RegistryTest, EveryCallGetsAResult) {
   EXPECT_EQ(result.text, "the tool failed: boom");
   EXPECT_EQ(fixture.run("thrower", R"({"odd": true})").text, "the tool failed: unknown exception");
   EXPECT_EQ(fixture.run("frobnicate", "{}").text,
-            "unknown tool: frobnicate (known: bash, background_bash, background_output, background_stop, background_list, read, grep, thrower)");
+            "unknown tool: frobnicate (known: bash, background_bash, background_output, background_stop, "
+            "background_list, read, grep, thrower)");
   EXPECT_EQ(fixture.run("bash", json::object{{"__invalid_json", "{\"command\": "}}).text,
             "the arguments of bash are no valid JSON object; nothing was run. Received: {\"command\": ");
 }
 
 TEST(RegistryTest, ReadOnlyToolsAreKnownAsSuch) {
   ToolFixture fixture;
-  const std::pair<const char*, bool> rows[] = {{"bash", false}, {"background_bash", false}, {"background_output", true}, {"background_stop", false},
-                                               {"background_list", true}, {"read", true}, {"grep", true}};
+  const std::pair<const char*, bool> rows[] = {{"bash", false},
+                                               {"background_bash", false},
+                                               {"background_output", true},
+                                               {"background_stop", false},
+                                               {"background_list", true},
+                                               {"read", true},
+                                               {"grep", true}};
   for (const auto& [name, read_only] : rows) EXPECT_EQ(fixture.registry.find(name)->read_only(), read_only) << name;
 }
 
@@ -70,7 +79,9 @@ TEST(RegistryTest, ValidationNamesTheFieldAndWhatWasExpected) {
   const json::object schema = parse_json(R"({"type": "object", "properties": {
       "s": {"type": "string"}, "i": {"type": "integer", "minimum": 1, "maximum": 5}, "n": {"type": "number", "minimum": 0.5},
       "b": {"type": "boolean"}, "e": {"type": "string", "enum": ["x", "y"]}, "a": {"type": "array", "items": {"type": "string"}},
-      "m": {"type": "integer", "maximum": 9}, "o": {"type": "object"}}, "required": ["s"]})", error)->get_object();
+      "m": {"type": "integer", "maximum": 9}, "o": {"type": "object"}}, "required": ["s"]})",
+                                         error)
+                                  ->get_object();
   const std::pair<const char*, const char*> rows[] = {
       {R"({"s": "x", "i": 1, "n": 1, "b": true, "e": "y", "a": ["p"], "m": -3, "o": {}})", ""},
       {R"({"s": "x", "i": 5.0})", ""},
@@ -86,7 +97,9 @@ TEST(RegistryTest, ValidationNamesTheFieldAndWhatWasExpected) {
       {R"({"s": "x", "e": "z"})", "wrong value of argument: e (expected one of \"x\", \"y\", got \"z\")"},
       {R"({"s": "x", "a": ["p", 5]})", "wrong type of argument: a[1] (expected string, got integer)"},
       {R"({"s": "x", "q": 1})", "unknown argument: q (known: s, i, n, b, e, a, m, o)"},
-      {R"({"q": 1, "b": 1})", "missing required argument: s (string)\nunknown argument: q (known: s, i, n, b, e, a, m, o)\nwrong type of argument: b (expected boolean, got integer)"},
+      {R"({"q": 1, "b": 1})",
+       "missing required argument: s (string)\nunknown argument: q (known: s, i, n, b, e, a, m, o)\nwrong type of "
+       "argument: b (expected boolean, got integer)"},
   };
   for (const auto& [text, fault] : rows) {
     const auto value = parse_json(text, error);

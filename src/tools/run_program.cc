@@ -145,7 +145,9 @@ ProgramResult run_program(const std::vector<std::string>& argv, const std::strin
   bool errors_cut = false;
   bool out_open = true, err_open = true;
   while ((out_open || err_open) && !result.cut) {
-    pollfd fds[3] = {{out_open ? out_read.get() : -1, POLLIN, 0}, {err_open ? err_read.get() : -1, POLLIN, 0}, {wake.get(), POLLIN, 0}};
+    pollfd fds[3] = {{out_open ? out_read.get() : -1, POLLIN, 0},
+                     {err_open ? err_read.get() : -1, POLLIN, 0},
+                     {wake.get(), POLLIN, 0}};
     if (::poll(fds, 3, -1) < 0) {
       if (errno == EINTR) continue;
       return fail("poll", errno);
@@ -171,7 +173,7 @@ std::string find_program(const std::string& name) {
   for (std::string folder; std::getline(folders, folder, ':');) {
     if (folder.empty() || folder[0] != '/') continue;
     const std::string candidate = folder + "/" + name;
-    struct stat status {};
+    struct stat status{};
     if (::stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(candidate.c_str(), X_OK) == 0) {
       return candidate;
     }

@@ -13,11 +13,11 @@
 namespace errand {
 
 struct ProgramResult {
-  std::string error;      // why it could not be run; the rest is then empty
-  std::string out;        // at most the bound
-  std::string err;        // at most 4 KiB
-  bool cut = false;       // there was more: the program was ended
-  bool stopped = false;   // a stop was requested: the program was ended
+  std::string error;     // why it could not be run; the rest is then empty
+  std::string out;       // at most the bound
+  std::string err;       // at most 4 KiB
+  bool cut = false;      // there was more: the program was ended
+  bool stopped = false;  // a stop was requested: the program was ended
   std::optional<int> exit_code;
 };
 

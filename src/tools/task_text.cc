@@ -56,7 +56,8 @@ std::string output_text(const TaskRecord& task, const OutputTail& tail) {
   const bool running = task.status == TaskStatus::running;
   if (running) {
     text += "Running for " + seconds(task.duration_ms) + ", ";
-    text += task.last_output_age_ms ? "last output " + seconds(*task.last_output_age_ms) + " ago.\n" : "no output yet.\n";
+    text +=
+        task.last_output_age_ms ? "last output " + seconds(*task.last_output_age_ms) + " ago.\n" : "no output yet.\n";
   }
   text += ending_lines(task);
   if (!running && !task.processes.empty()) text += "Still running: " + processes_text(task.processes) + "\n";

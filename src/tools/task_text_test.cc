@@ -28,12 +28,16 @@ TEST(TaskTextTest, WhatIsLeftIsNamed) {
   EXPECT_EQ(stop_text(report(Outcome::stopped, 1, {})), "Task bg-2 stopped: 1 process ended.");
   EXPECT_EQ(stop_text(report(Outcome::stopped, 2, {kSudo})),
             "Task bg-2 stopped: 2 processes ended, 1 left: 4711 sudo sleep 9 (not permitted).");
-  EXPECT_EQ(stop_text(report(Outcome::stopped, 1, {kSudo, kDisk})),
-            "Task bg-2 stopped: 1 process ended, 2 left: 4711 sudo sleep 9 (not permitted), 4712 dd (uninterruptible).");
-  EXPECT_EQ(stop_text(report(Outcome::already_finished, 0, {})), "Task bg-2 has already finished (COMPLETED); nothing to stop.");
-  EXPECT_EQ(stop_text(report(Outcome::survivors_ended, 1, {})), "Task bg-2 had already finished (COMPLETED); 1 remaining process ended.");
+  EXPECT_EQ(
+      stop_text(report(Outcome::stopped, 1, {kSudo, kDisk})),
+      "Task bg-2 stopped: 1 process ended, 2 left: 4711 sudo sleep 9 (not permitted), 4712 dd (uninterruptible).");
+  EXPECT_EQ(stop_text(report(Outcome::already_finished, 0, {})),
+            "Task bg-2 has already finished (COMPLETED); nothing to stop.");
+  EXPECT_EQ(stop_text(report(Outcome::survivors_ended, 1, {})),
+            "Task bg-2 had already finished (COMPLETED); 1 remaining process ended.");
   EXPECT_EQ(stop_text(report(Outcome::survivors_ended, 2, {kSudo})),
-            "Task bg-2 had already finished (COMPLETED); 2 remaining processes ended, 1 left: 4711 sudo sleep 9 (not permitted).");
+            "Task bg-2 had already finished (COMPLETED); 2 remaining processes ended, 1 left: 4711 sudo sleep 9 (not "
+            "permitted).");
 }
 
 TEST(TaskTextTest, AgentsAreStoppedWithoutACount) {

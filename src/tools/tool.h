@@ -23,9 +23,9 @@ namespace errand {
 struct ToolContext {
   Engine& engine;
   std::string owner = "main";
-  std::string project_folder;       // absolute; the root of what is asked about
-  std::string cwd;                  // of the foreground shell; changed by `bash` only
-  std::string session_folder;       // readable unasked; may be empty
+  std::string project_folder;  // absolute; the root of what is asked about
+  std::string cwd;             // of the foreground shell; changed by `bash` only
+  std::string session_folder;  // readable unasked; may be empty
   int start_window_ms = 300;
   std::set<std::string> service_tasks;  // started with `service`: these do not hold print mode
 };

@@ -27,7 +27,8 @@ ToolFixture::ToolFixture(int max_concurrent) {
   config.keeper_path = ERRAND_BUILD_DIR "/errand-keeper";
   config.stop_grace = std::chrono::milliseconds(500);
   engine = std::make_unique<Engine>(config);
-  context = std::make_unique<ToolContext>(ToolContext{*engine, "main", root_ + "/project", root_ + "/project", root_ + "/session"});
+  context = std::make_unique<ToolContext>(
+      ToolContext{*engine, "main", root_ + "/project", root_ + "/project", root_ + "/session"});
   register_builtin_tools(registry);
 }
 

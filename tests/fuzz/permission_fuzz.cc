@@ -12,13 +12,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto decide = [](PermissionMode mode, const std::string& command, const char* allowed) {
     PermissionPipeline pipeline(mode);
     if (allowed) CHECK_THAT(pipeline.add_allow(allowed).empty());
-    return pipeline.decide(PermissionQuery{ActionKind::command, "bash", command, "/home/tester/project", "main", "/home/tester/project"});
+    return pipeline.decide(
+        PermissionQuery{ActionKind::command, "bash", command, "/home/tester/project", "main", "/home/tester/project"});
   };
 
   const ShellScript script = parse_shell(text, own_surroundings("/home/tester/project"));
   for (const ShellCommand& command : script.commands) {
     CHECK_THAT(command.parent < static_cast<int>(script.commands.size()));
-    for (const ShellWord& word : command.words) CHECK_THAT(word.unresolved || word.text.find('\0') == std::string::npos);
+    for (const ShellWord& word : command.words)
+      CHECK_THAT(word.unresolved || word.text.find('\0') == std::string::npos);
   }
 
   const Decision bypass = decide(PermissionMode::bypass, text, nullptr);
@@ -29,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK_THAT(decide(PermissionMode::default_mode, text, nullptr).verdict != Verdict::allow);
 
   PermissionPipeline pipeline(PermissionMode::default_mode);
-  const std::string always = pipeline.pattern_for(PermissionQuery{ActionKind::command, "bash", text, "/home/tester/project"});
+  const std::string always =
+      pipeline.pattern_for(PermissionQuery{ActionKind::command, "bash", text, "/home/tester/project"});
   CHECK_THAT(!always.empty());
   pipeline.add_deny(text);
   return 0;
