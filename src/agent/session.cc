@@ -26,6 +26,12 @@
 
 namespace errand {
 
+namespace {
+
+constexpr std::int64_t kEndsPatienceMs = 2000;
+
+}  // namespace
+
 std::string_view no_model_text() {
   return "No model is configured. Set ANTHROPIC_API_KEY and start with: errand --model anthropic:NAME\n"
          "Without a key, a script can play the model: errand --model scripted:FILE. What needs no model works: see "
@@ -46,7 +52,10 @@ class Session::Impl {
         queue_({.has_model = model_ != nullptr, .wake_for_user_tasks = options_.wake_for_user_tasks}),
         desk_(pipeline_, events_, options_.can_ask, [this](bool open) { question(open); }),
         history_(journal_, events_),
-        recorder_(journal_, events_, [this](auto notice, bool by_hand) { take_notice(std::move(notice), by_hand); }),
+        recorder_(journal_, events_,
+                  [this](auto notice, bool by_hand, std::int64_t ended_ms) {
+                    take_notice(std::move(notice), by_hand, ended_ms);
+                  }),
         engine_(engine_config(), &recorder_),
         context_{engine_} {
     context_.project_folder = options_.project_folder;
@@ -94,7 +103,7 @@ class Session::Impl {
       const MutexLock lock(mutex_);
       if (closing_ || (queue_.state() == QueueState::running && queue_.aborted())) return false;
       bool was_active = false;
-      std::vector<std::string> returned = queue_.abort(was_active);
+      std::vector<std::string> returned = queue_.abort(was_active, monotonic_ms());
       if (!was_active) return false;
       if (!returned.empty()) events_.push(event::QueueChange{});
       events_.push(event::TurnAborted{std::move(returned)});
@@ -193,18 +202,14 @@ class Session::Impl {
     queue_.set_question_open(open);
   }
 
-  void take_notice(std::optional<TaskNotificationBlock> notice, bool by_hand) {
-    if (!notice) return;
-    bool queued = false;
+  void take_notice(std::optional<TaskNotificationBlock> notice, bool by_hand, std::int64_t ended_ms) {
+    bool read = false;
     {
       const MutexLock lock(mutex_);
-      queued = queue_.add_notice(*notice, by_hand, monotonic_ms());
+      read = notice && !queue_.add_notice(*notice, by_hand, ended_ms);
     }
-    if (queued) {
-      changed_.notify_all();
-    } else {
-      journal_.read(*notice);
-    }
+    changed_.notify_all();
+    if (read) journal_.read(*notice);
   }
 
   void ends_shown(const std::vector<std::string>& task_ids) {
@@ -238,6 +243,7 @@ class Session::Impl {
   std::optional<Begun> next_turn() EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     while (!closing_) {
+      if (wait_for_ends()) continue;
       auto turn = queue_.begin(monotonic_ms());
       if (!turn) {
         wait(queue_.due());
@@ -270,6 +276,17 @@ class Session::Impl {
     }
   }
 
+  // A window that is over waits for the ends that came within it: a disk that is slow to record the second must not
+  // part two tasks that ended together. Bounded, so that ends without end cannot hold a turn back; a message of the
+  // user waits for none. True when it waited.
+  bool wait_for_ends() REQUIRES(mutex_) {
+    const auto due = queue_.due();
+    const std::int64_t now = monotonic_ms();
+    if (!due || *due > now || *due < now - kEndsPatienceMs || !recorder_.has_ends_underway()) return false;
+    changed_.wait_for(mutex_, std::chrono::milliseconds(kEndsPatienceMs));
+    return true;
+  }
+
   void deliver(std::vector<TaskNotificationBlock> notices) {
     for (TaskNotificationBlock& notice : notices) history_.add_notification(std::move(notice));
   }
@@ -297,6 +314,7 @@ class Session::Impl {
     while (!closing_ && !stop.stop_requested()) {
       const auto due = queue_.due();
       if (!due) break;
+      if (wait_for_ends()) continue;
       if (auto notices = queue_.fold(monotonic_ms()); !notices.empty()) return notices;
       wait(due);
     }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "conversation/limits.h"
 #include "conversation/notice.h"
 
@@ -54,14 +55,17 @@ void TaskRecorder::on_task_started(const TaskSnapshot& task) {
   }
   // A foreground command whose processes outlive it is announced when it has ended, by the supervisor's thread.
   if (task->status != TaskStatus::running) {
-    post({task, true});
+    post({task, true, 0});
     return;
   }
   journal_.task_start(*task, by_hand);
   events_.push(event::TasksChange{});
 }
 
-void TaskRecorder::on_task_ended(const TaskSnapshot& task) { post({task, false}); }
+void TaskRecorder::on_task_ended(const TaskSnapshot& task) {
+  ++ends_underway_;
+  post({task, false, monotonic_ms()});
+}
 
 void TaskRecorder::post(Change change) {
   {
@@ -107,12 +111,12 @@ void TaskRecorder::run() {
     } else if (change->started) {
       journal_.task_start(*change->task, false);
     } else {
-      record_end(change->task);
+      record_end(change->task, change->ended_ms);
     }
   }
 }
 
-void TaskRecorder::record_end(const TaskSnapshot& task) {
+void TaskRecorder::record_end(const TaskSnapshot& task, std::int64_t ended_ms) {
   bool by_hand = false;
   {
     const MutexLock lock(mutex_);
@@ -124,7 +128,8 @@ void TaskRecorder::record_end(const TaskSnapshot& task) {
   }
   auto notice = make_notice(*task, tail);
   journal_.task_end(*task, notice);
-  hand_over_(std::move(notice), by_hand);
+  --ends_underway_;
+  hand_over_(std::move(notice), by_hand, ended_ms);
   {
     const MutexLock lock(mutex_);
     open_.erase(task->id);

@@ -7,6 +7,7 @@
 // and only then hands the notice on, so that nothing is ever delivered that a crash could forget.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -26,9 +27,11 @@ namespace errand {
 
 class TaskRecorder : public EngineListener {
  public:
-  // Takes the notice of an ended task over; nothing for a task that was stopped. On the recorder's thread. When it
+  // Takes the notice of an ended task over, with the moment (monotonic) at which the engine told of the end; nothing
+  // for a task that was stopped. On the recorder's thread. When it is called, the end is no longer underway; when it
   // returns, the task no longer counts as open.
-  using HandOver = std::function<void(std::optional<TaskNotificationBlock> notice, bool by_hand)>;
+  using HandOver =
+      std::function<void(std::optional<TaskNotificationBlock> notice, bool by_hand, std::int64_t ended_ms)>;
 
   TaskRecorder(Journal& journal, event::Queue& events, HandOver hand_over);
   ~TaskRecorder() override;
@@ -47,6 +50,8 @@ class TaskRecorder : public EngineListener {
     ByHand& operator=(const ByHand&) = delete;
   };
 
+  // Ends that are on their way to be recorded and handed over.
+  bool has_ends_underway() const { return ends_underway_ > 0; }
   // Tasks whose end has not been handed over yet; a task that has just ended still counts.
   bool has_open_tasks(bool by_hand_too) const EXCLUDES(mutex_);
 
@@ -57,20 +62,22 @@ class TaskRecorder : public EngineListener {
  private:
   struct Change {
     TaskSnapshot task;
-    bool started = false;  // else ended
+    bool started = false;       // else ended
+    std::int64_t ended_ms = 0;  // monotonic
   };
   void run();
   // What is to be done next, when its time has come; nothing when the recorder is finished. A change without a task
   // is a TasksChange that was held back.
   std::optional<Change> next() EXCLUDES(mutex_);
   void post(Change change) EXCLUDES(mutex_);
-  void record_end(const TaskSnapshot& task) EXCLUDES(mutex_);
+  void record_end(const TaskSnapshot& task, std::int64_t ended_ms) EXCLUDES(mutex_);
 
   Journal& journal_;
   event::Queue& events_;
   const HandOver hand_over_;
   Engine* engine_ = nullptr;
 
+  std::atomic<int> ends_underway_ = 0;
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<std::string, bool, std::less<>> open_ GUARDED_BY(mutex_);  // id -> by hand

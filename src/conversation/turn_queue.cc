@@ -42,13 +42,13 @@ void TurnQueue::add_bang(std::string command) {
   apply(QueueInput::starter);
 }
 
-bool TurnQueue::add_notice(TaskNotificationBlock notice, bool by_hand, std::int64_t now_ms) {
+bool TurnQueue::add_notice(TaskNotificationBlock notice, bool by_hand, std::int64_t ended_ms) {
   if (const auto shown = shown_.find(notice.task_id); shown != shown_.end()) {
     shown_.erase(shown);
     return false;
   }
-  const bool wakes = options_.has_model && (!by_hand || options_.wake_for_user_tasks);
-  items_.emplace_back(Notice{std::move(notice), wakes, now_ms});
+  const bool wakes = options_.has_model && (!by_hand || options_.wake_for_user_tasks) && ended_ms > aborted_ms_;
+  items_.emplace_back(Notice{std::move(notice), wakes, ended_ms});
   apply(wakes ? QueueInput::starter : QueueInput::quiet);
   return true;
 }
@@ -56,7 +56,7 @@ bool TurnQueue::add_notice(TaskNotificationBlock notice, bool by_hand, std::int6
 std::optional<std::int64_t> TurnQueue::window_end() const {
   for (const Item& item : items_) {
     if (const auto* notice = std::get_if<Notice>(&item); notice && notice->wakes) {
-      return notice->arrived_ms + options_.window_ms;
+      return notice->ended_ms + options_.window_ms;
     }
   }
   return std::nullopt;
@@ -134,7 +134,8 @@ void TurnQueue::end() {
   if (has_starter()) apply(QueueInput::starter);
 }
 
-std::vector<std::string> TurnQueue::abort(bool& was_active) {
+std::vector<std::string> TurnQueue::abort(bool& was_active, std::int64_t now_ms) {
+  aborted_ms_ = now_ms;
   was_active = state_ != QueueState::idle;
   std::vector<std::string> returned = queued();
   std::erase_if(items_, [](const Item& item) { return !std::holds_alternative<Notice>(item); });

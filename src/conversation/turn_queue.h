@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -67,7 +68,8 @@ class TurnQueue {
   void add_message(std::string text);
   void add_bang(std::string command);
   // False when the model has been shown this end already: the notice is not queued, the caller records it as read.
-  bool add_notice(TaskNotificationBlock notice, bool by_hand, std::int64_t now_ms);
+  // `ended_ms` is when the task ended: what ended before an abort is quiet, however late its notice comes.
+  bool add_notice(TaskNotificationBlock notice, bool by_hand, std::int64_t ended_ms);
 
   // When there will be something to take: begin() while dispatching, fold() while running. May lie in the past.
   // Nothing: only a change can make something due. While a question to the user is open nothing is.
@@ -81,7 +83,7 @@ class TurnQueue {
 
   // Makes every pending notice quiet and gives back the queued messages and `!cmd`s, in order. A running turn is marked
   // and has still to be end()ed; one that was about to start does not. False in `was_active` when there was neither.
-  std::vector<std::string> abort(bool& was_active);
+  std::vector<std::string> abort(bool& was_active, std::int64_t now_ms);
 
   // The model has been shown that these tasks ended. Their pending notices leave the queue and are returned.
   std::vector<TaskNotificationBlock> mark_shown(const std::vector<std::string>& task_ids);
@@ -102,7 +104,7 @@ class TurnQueue {
   struct Notice {
     TaskNotificationBlock block;
     bool wakes = false;
-    std::int64_t arrived_ms = 0;
+    std::int64_t ended_ms = 0;
   };
   using Item = std::variant<UserMessage, Bang, Notice>;
 
@@ -116,6 +118,7 @@ class TurnQueue {
   Options options_;
   QueueState state_ = QueueState::idle;
   bool aborted_ = false;
+  std::int64_t aborted_ms_ = std::numeric_limits<std::int64_t>::min();
   bool question_open_ = false;
   std::deque<Item> items_;
   std::set<std::string, std::less<>> shown_;  // of tasks whose notice had not come yet

@@ -37,7 +37,7 @@ class TurnQueueTest : public testing::Test {
   }
   std::vector<std::string> abort() {
     bool active = false;
-    return queue.abort(active);
+    return queue.abort(active, now - 1);
   }
 };
 
@@ -85,7 +85,7 @@ TEST_F(TurnQueueTest, idle_refuses_begin_fold_and_end) {
   queue.end();
   EXPECT_EQ(queue.state(), QueueState::idle);
   bool active = true;
-  EXPECT_THAT(queue.abort(active), IsEmpty());
+  EXPECT_THAT(queue.abort(active, now - 1), IsEmpty());
   EXPECT_FALSE(active);
   EXPECT_THAT(queue.mark_shown({"bg-9"}), IsEmpty());
   EXPECT_EQ(queue.state(), QueueState::idle);
@@ -232,7 +232,7 @@ TEST_F(TurnQueueTest, an_aborted_turn_folds_nothing_and_never_restarts_itself) {
   queue.add_bang("b");
   wake("bg-1");
   bool active = false;
-  EXPECT_THAT(queue.abort(active), ElementsAre("a", "!b"));
+  EXPECT_THAT(queue.abort(active, now - 1), ElementsAre("a", "!b"));
   EXPECT_TRUE(active);
   EXPECT_TRUE(queue.aborted());
   now = 2000;
@@ -272,11 +272,24 @@ TEST_F(TurnQueueTest, what_is_typed_after_the_abort_starts_the_next_turn) {
 TEST_F(TurnQueueTest, an_abort_inside_the_window_keeps_the_notice_for_the_next_turn) {
   wake("bg-1");
   bool active = false;
-  EXPECT_THAT(queue.abort(active), IsEmpty());
+  EXPECT_THAT(queue.abort(active, now - 1), IsEmpty());
   EXPECT_TRUE(active);
   EXPECT_EQ(queue.state(), QueueState::idle);
   EXPECT_FALSE(queue.begin(5000));
   EXPECT_TRUE(queue.has_notices());
+}
+
+TEST_F(TurnQueueTest, what_ended_before_the_abort_wakes_nothing_however_late_its_notice_comes) {
+  run_message();
+  bool active = false;
+  queue.abort(active, now);
+  queue.end();
+  wake("bg-1");  // its record took a while
+  EXPECT_EQ(queue.state(), QueueState::idle);
+  now += 1;
+  wake("bg-2");
+  EXPECT_EQ(queue.state(), QueueState::dispatching);
+  EXPECT_THAT(ids(queue.begin(now + 50)->notices), ElementsAre("bg-1", "bg-2"));
 }
 
 TEST_F(TurnQueueTest, an_abort_before_the_dispatch_returns_the_message) {

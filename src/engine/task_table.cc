@@ -195,10 +195,12 @@ bool TaskTable::begin_stop(Entry& entry) {
   return true;
 }
 
-// Those that are being ended right now do not count: they will be gone in a moment.
+// Those that are being ended right now do not count: they will be gone in a moment. Nor does a tree that was empty when
+// it was looked at, though its keeper has not said so yet.
 void TaskTable::count_survivor(const Entry& entry) {
   if (entry.number == 0) return;
-  if (entry.phase == TaskPhase::ended && entry.tree == TreeState::alive && !entry.stopping) {
+  if (entry.phase == TaskPhase::ended && entry.tree == TreeState::alive && !entry.stopping &&
+      !entry.record.processes.empty()) {
     survivors_.insert(entry.number);
   } else {
     survivors_.erase(entry.number);
@@ -485,11 +487,15 @@ StopReport TaskTable::wait_stopped(Serial serial, const Cancelled& cancelled, mi
     report.outcome = StopReport::Outcome::already_finished;
     return report;
   }
-  report.outcome = entry->stop_moved ? StopReport::Outcome::stopped : StopReport::Outcome::survivors_ended;
   report.ended = std::max(0, entry->stop_live - static_cast<int>(entry->left.size()));
-  // A stop right at a task's end may come before the keeper has said that nothing is left; there was nothing to end.
-  const bool nothing = report.ended == 0 && report.left.empty();
-  if (nothing && !entry->stop_moved) report.outcome = StopReport::Outcome::already_finished;
+  if (entry->stop_moved) {
+    report.outcome = StopReport::Outcome::stopped;
+  } else if (report.ended > 0 || !report.left.empty()) {
+    report.outcome = StopReport::Outcome::survivors_ended;
+  } else {
+    // It had only just ended, and nothing of it was there any more.
+    report.outcome = StopReport::Outcome::already_finished;
+  }
   return report;
 }
 
