@@ -35,7 +35,8 @@ struct StartedTask {
   std::string shell;
 };
 
-struct Message {
+// Not called Message: that is the conversation's, and two types of one name in a program are one to its templates.
+struct MailboxMessage {
   enum class Kind {
     announce,         // the task's end is to be announced
     stop,             // its tree is to be ended
@@ -57,7 +58,7 @@ class Mailbox {
   }
   int wake_fd() const { return wake_.get(); }
 
-  void post(Message message) EXCLUDES(mutex_) {
+  void post(MailboxMessage message) EXCLUDES(mutex_) {
     {
       const MutexLock lock(mutex_);
       messages_.push_back(std::move(message));
@@ -75,7 +76,7 @@ class Mailbox {
     const MutexLock lock(mutex_);
     return std::exchange(started_, {});
   }
-  std::vector<Message> take_messages() EXCLUDES(mutex_) {
+  std::vector<MailboxMessage> take_messages() EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (std::exchange(woken_, false)) {
       std::uint64_t count = 0;
@@ -92,7 +93,7 @@ class Mailbox {
 
   UniqueFd wake_;
   Mutex mutex_;
-  std::vector<Message> messages_ GUARDED_BY(mutex_);
+  std::vector<MailboxMessage> messages_ GUARDED_BY(mutex_);
   std::vector<StartedTask> started_ GUARDED_BY(mutex_);
   bool woken_ GUARDED_BY(mutex_) = false;  // the eventfd is, or is about to be, readable
 };

@@ -90,7 +90,7 @@ std::optional<StartError> Supervisor::start() {
     return StartError{"epoll_ctl", "", -error};
   }
   writer_ = std::make_unique<FileWriter>(
-      [mailbox = mailbox_](Serial serial) { mailbox->post({Message::Kind::writer_progress, serial, nullptr}); });
+      [mailbox = mailbox_](Serial serial) { mailbox->post({MailboxMessage::Kind::writer_progress, serial, nullptr}); });
   chunk_.resize(kChunk);
   try {
     const SignalBlock blocked;
@@ -124,7 +124,7 @@ void Supervisor::shut_down(std::int64_t files_ms) {
     thread = std::move(thread_);
   }
   if (!thread.joinable()) return;
-  mailbox_->post({Message::Kind::quit, 0, nullptr});
+  mailbox_->post({MailboxMessage::Kind::quit, 0, nullptr});
   thread.join();
   lives_.clear();
   zygotes_.close();
@@ -175,30 +175,30 @@ void Supervisor::take_started() {
 }
 
 void Supervisor::handle_messages() {
-  const std::vector<Message> messages = mailbox_->take_messages();
+  const std::vector<MailboxMessage> messages = mailbox_->take_messages();
   take_started();  // what the messages are about has been added before them
-  for (const Message& message : messages) {
+  for (const MailboxMessage& message : messages) {
     const auto it = lives_.find(message.serial);
     Live* const live = it == lives_.end() ? nullptr : it->second.get();
     switch (message.kind) {
-      case Message::Kind::announce:
+      case MailboxMessage::Kind::announce:
         announce_here(message.serial);
         break;
-      case Message::Kind::stop:
+      case MailboxMessage::Kind::stop:
         // Between the shell's exit and the publication it waits for the latter.
         if (live != nullptr && table_.stop_wanted(message.serial)) send_stop(*live);
         break;
-      case Message::Kind::writer_progress:
+      case MailboxMessage::Kind::writer_progress:
         if (live == nullptr) break;
         if (!live->pipe_watched && live->task.pipe && live->task.output->file()->append({}, kChunk).room) {
           resume_pipe(*live);
         }
         try_publish(*live);
         break;
-      case Message::Kind::enqueue_file:
+      case MailboxMessage::Kind::enqueue_file:
         writer_->enqueue(message.serial, message.output);
         break;
-      case Message::Kind::quit:
+      case MailboxMessage::Kind::quit:
         quit_ = true;
         break;
     }

@@ -41,13 +41,13 @@ class Supervisor {
   ZygoteClient& zygotes() { return zygotes_; }
   // Watches a task whose keeper was told to start it. Nothing, or why it cannot be.
   std::optional<StartError> watch(StartedTask task);
-  void announce(Serial serial) { mailbox_->post({Message::Kind::announce, serial, nullptr}); }
-  void stop_tree(Serial serial) { mailbox_->post({Message::Kind::stop, serial, nullptr}); }
+  void announce(Serial serial) { mailbox_->post({MailboxMessage::Kind::announce, serial, nullptr}); }
+  void stop_tree(Serial serial) { mailbox_->post({MailboxMessage::Kind::stop, serial, nullptr}); }
   // Calls the listener for an end, on the calling thread: for a supervisor that could not be started.
   void announce_here(Serial serial);
   // A file that ends without ever having been read into.
   void enqueue_file(Serial serial, std::shared_ptr<Output> output) {
-    mailbox_->post({Message::Kind::enqueue_file, serial, std::move(output)});
+    mailbox_->post({MailboxMessage::Kind::enqueue_file, serial, std::move(output)});
   }
 
   // Ends the loop, lets the zygote go and waits for the files, at most for `files_ms`.
