@@ -274,11 +274,12 @@ bool Supervisor::read_chunk(Live& live) {
     close_pipe(live);
     return false;
   }
-  if (!std::exchange(live.printed, true) && timers_.is_set(0, TimerKind::spare)) refill_spare();
   const OutputFile::Appended appended =
       live.task.output->append({chunk_.data(), static_cast<std::size_t>(got)}, kChunk, live.counts_after_end);
   if (appended.work) queue_file(live);
   if (!appended.room && live.pipe_watched) pause_pipe(live);
+  // After the output is there for its readers: the zygote's fork competes with them for the processor.
+  if (!std::exchange(live.printed, true) && timers_.is_set(0, TimerKind::spare)) refill_spare();
   return true;
 }
 
