@@ -86,6 +86,32 @@ def config_faults():
     return faults
 
 
+def doubled_types():
+    """One name, one type: two types of one name in two rooms link into one program, and one runs the other's code."""
+    seen = {}
+    for name in files():
+        if room_of(name) is None and not name.startswith("include/") or not name.endswith((".cc", ".h")):
+            continue
+        space, hidden = "", False
+        with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+            for number, line in enumerate(f, 1):
+                if re.match(r"namespace \{", line):
+                    hidden = True
+                elif re.match(r"\}  // namespace$", line):
+                    hidden = False
+                elif match := re.match(r"namespace ([\w:]+) \{", line):
+                    space = match.group(1)
+                elif match := re.match(r"(?:class|struct|union|enum class)\s+(\w+)(?![^{]*;\s*$)[^(]*$", line):
+                    if not hidden:
+                        seen.setdefault(f"{space}::{match.group(1)}", []).append((name, number))
+    faults = []
+    for type_name, places in sorted(seen.items()):
+        nouns = {os.path.splitext(os.path.basename(name))[0] for name, _ in places}
+        if len(nouns) > 1:
+            faults.append(f"{places[-1][0]}:{places[-1][1]}: {type_name} is also a type of {places[0][0]}")
+    return faults
+
+
 def main():
     faults = []
     for name in files():
@@ -123,7 +149,7 @@ def main():
             link = {"keeper_protocol": "keeper"}.get(link, link)
             if link in ARROWS and room in ARROWS and link != room and link not in reachable(room):
                 faults.append(f"CMakeLists.txt: {room} links {link}, which is above it")
-    faults += config_faults()
+    faults += config_faults() + doubled_types()
     print("\n".join(faults) if faults else "no fault found")
     return 1 if faults else 0
 
