@@ -231,11 +231,14 @@ StopReport Engine::Impl::stop(std::string_view id) {
   if (cancelled.serial == 0) return {};
   StopReport report = table_.wait_stopped(cancelled.serial, cancelled, config_.stop_grace + seconds(5));
   const auto tree = table_.tree(id);
-  if (report.outcome != StopReport::Outcome::already_finished && report.left.empty() && tree && tree->keeper != 0) {
+  if (report.left.empty() && tree && tree->keeper != 0) {
     // No answer within the time: what can be seen is what is left.
     for (ProcessInfo& process : living_descendants(tree->keeper)) {
       std::string why = why_left(process.pid);
       report.left.push_back({std::move(process), std::move(why)});
+    }
+    if (!report.left.empty() && report.outcome == StopReport::Outcome::already_finished) {
+      report.outcome = StopReport::Outcome::survivors_ended;
     }
   }
   return report;

@@ -85,7 +85,7 @@ TEST_F(DeathTest, NothingIsLeftOfAHostThatWasKilled) {
 TEST_F(DeathTest, AHostThatForkedOnceChangesNothing) {
   const std::string note = folder_ / "copy";
   const pid_t host = start_host([&](Engine& engine) {
-    launch(engine, "sleep 1000");
+    await_output(engine, launch(engine, "echo ready; exec sleep 1000"), "ready");
     const pid_t copy = ::fork();  // lives on, with copies of every descriptor
     if (copy == 0) {
       ::execl("/bin/sh", "sh", "-c", ("echo $$ >" + note + "; exec sleep 1000").c_str(), nullptr);

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tasks print: floods, caps, encodings.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <thread>
+#include <vector>
 
+#include "base/fd.h"
 #include "base/utf8.h"
 #include "engine/engine_testing.h"
 #include "engine/output_file.h"
@@ -159,6 +164,55 @@ TEST(OutputTest, NothingIsLostBetweenExitAndPublication) {
     EXPECT_EQ(task->output_bytes, 60'000u);
     EXPECT_EQ(task->output_bytes_after_end, 0u);
   }
+}
+
+// A FIFO that nobody reads from stands for a disk that hangs: its task goes on with the tail after two seconds, and
+// neither its end nor anybody else's output waits.
+TEST(OutputTest, AHungDiskSlowsItsTaskForAMomentAndNobodyElse) {
+  const TemporaryFolder folder;
+  EngineConfig config = test_config(folder);
+  ASSERT_EQ(::mkdir(config.output_folder.c_str(), 0700), 0);
+  const std::string fifo = config.output_folder + "/bg-1.output";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  UniqueFd reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(reader);
+  Engine engine(config);
+  const std::string id = launch(engine, "seq 1000000 2999999; echo done");  // 16 MB
+  ASSERT_TRUE(eventually([&] { return engine.get(id)->output_bytes > 200'000; }));
+  const TaskSnapshot other = await_ended(engine, launch(engine, "echo other"));
+  EXPECT_EQ(output_of(engine, other->id), "other\n");
+  EXPECT_TRUE(eventually([&] { return read_file(other->output_file) == "other\n"; })) << "another writer takes over";
+  const TaskSnapshot task = await_ended(engine, id);
+  EXPECT_EQ(task->exit_code, 0);
+  EXPECT_EQ(task->output_bytes, 16'000'005u);
+  EXPECT_GT(task->output_unwritten_bytes, 15'000'000u);
+  EXPECT_TRUE(output_of(engine, id).ends_with("2999999\ndone\n"));
+  reader.reset();  // now the write fails
+  EXPECT_TRUE(eventually([&] { return engine.get(id)->output_error == "write: Broken pipe"; }));
+  EXPECT_TRUE(engine.close().left.empty());
+}
+
+// A disk that is slower than the task slows the task: nothing is left out.
+TEST(OutputTest, ASlowDiskSlowsItsTask) {
+  const TemporaryFolder folder;
+  EngineConfig config = test_config(folder);
+  ASSERT_EQ(::mkdir(config.output_folder.c_str(), 0700), 0);
+  const std::string fifo = config.output_folder + "/bg-1.output";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  UniqueFd reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(reader);
+  Engine engine(config);
+  const std::string id = launch(engine, "seq 1000000 1249999");  // 2 MB
+  std::string read;
+  std::vector<char> buffer(64 * 1024);
+  ASSERT_TRUE(eventually([&] {
+    const ssize_t got = ::read(reader.get(), buffer.data(), buffer.size());
+    if (got > 0) read.append(buffer.data(), static_cast<std::size_t>(got));
+    return read.size() >= 2'000'000;
+  }));
+  const TaskSnapshot task = await_ended(engine, id);
+  EXPECT_EQ(task->output_unwritten_bytes, 0u);
+  EXPECT_TRUE(read.starts_with("1000000\n") && read.ends_with("1249999\n"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -51,8 +52,13 @@ TEST_F(StopTest, StopLeavesNothingOfATreeThatTriesToEscape) {
   Engine engine(config_);
   const std::string id = launch(engine, kEscapes);
   ASSERT_TRUE(await_output(engine, id, "ready"));
-  // Four that try, and the shell or what it became.
-  ASSERT_TRUE(eventually([this] { return living().size() == 5; })) << living().size();
+  // Four that try, and what the shell became.
+  const auto settled = [&] {
+    const auto processes = engine.inspect(id)->processes;
+    return processes.size() == 5 && std::all_of(processes.begin(), processes.end(),
+                                                [](const ProcessInfo& one) { return one.command == "sleep 1000"; });
+  };
+  ASSERT_TRUE(eventually(settled)) << processes_text(engine.get(id)->processes);
   const StopReport report = engine.stop(id);
   EXPECT_TRUE(living().empty());
   EXPECT_EQ(report.outcome, Outcome::stopped);
@@ -96,6 +102,16 @@ TEST_F(StopTest, UnknownAndFinishedTasks) {
   EXPECT_EQ(report.outcome, Outcome::already_finished);
   EXPECT_EQ(report.task->status, TaskStatus::completed);
   EXPECT_EQ(report.ended, 0);
+}
+
+// The end was published before the tree was known to be gone: a stop then claimed to have ended survivors.
+TEST_F(StopTest, AStopRightAfterTheEndFindsNothingToStop) {
+  Engine engine(config_);
+  for (int i = 0; i < 50; ++i) {
+    const std::string id = launch(engine, "true");
+    await_ended(engine, id);
+    EXPECT_EQ(engine.stop(id).outcome, Outcome::already_finished);
+  }
 }
 
 TEST_F(StopTest, ASecondStopWaitsForTheFirst) {

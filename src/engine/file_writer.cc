@@ -78,13 +78,13 @@ void FileWriter::enqueue(std::uint64_t serial, std::shared_ptr<Output> output) {
 std::int64_t FileWriter::look_after(std::int64_t now_ms) {
   {
     const MutexLock lock(state_->mutex);
-    const auto& workers = state_->workers;
-    if (std::none_of(workers.begin(), workers.end(), [](const auto& w) { return w.busy_since_ms != 0; }) &&
-        state_->queue.empty()) {
-      return 0;
+    bool busy = !state_->queue.empty();
+    bool all_hang = true;
+    for (const State::Worker& worker : state_->workers) {
+      busy = busy || worker.busy_since_ms != 0;
+      all_hang = all_hang && (!worker.alive || State::stuck(worker, now_ms));
     }
-    const bool all_hang =
-        std::all_of(workers.begin(), workers.end(), [&](const auto& w) { return !w.alive || State::stuck(w, now_ms); });
+    if (!busy) return 0;
     if (!all_hang || state_->queue.empty() || state_->stopping) return now_ms + kStuckMs / 4;
   }
   start_thread();

@@ -248,6 +248,7 @@ void Supervisor::handle_timer(Timers::Due due) {
 
 bool Supervisor::finished(Live& live) {
   if (live.task.pipe || live.task.keeper.channel || !live.gone || (live.decided && !live.published)) return false;
+  if (live.task.output->file() != nullptr) queue_file(live);  // closes it
   timers_.forget(live.task.serial);
   lives_.erase(live.task.serial);
   return true;
@@ -296,7 +297,9 @@ void Supervisor::close_pipe(Live& live) {
   live.task.pipe.reset();
   timers_.clear(live.task.serial, TimerKind::unblock);
   live.task.output->finish();
-  if (live.task.output->file() != nullptr) queue_file(live);
+  // Closing a file that is complete is left for later: the pipe's end is most often just before the shell's.
+  OutputFile* const file = live.task.output->file();
+  if (file != nullptr && !file->settled()) queue_file(live);
   live.settle_at = monotonic_ms() + kSettleMs;
   table_.output_ended(live.task.serial);
   try_publish(live);
@@ -373,6 +376,9 @@ void Supervisor::on_keeper_event(Live& live, const keeper::KeeperEvent& event) {
     }
     case keeper::KeeperEventKind::exited:
       live.none_left_at_exit = event.live == 0;
+      // Who is told of the end must find the tree gone already, not only when `empty` has been read as well. A stop in
+      // progress has its own answer coming, with the count.
+      if (live.none_left_at_exit && live.stops_sent == live.stops_answered) tree_gone(live);
       decide(live, TaskEvent::shell_exited, outcome_of_wait_status(event.status));
       break;
     case keeper::KeeperEventKind::stopped: {
@@ -386,6 +392,7 @@ void Supervisor::on_keeper_event(Live& live, const keeper::KeeperEvent& event) {
         }
       }
       table_.stop_done(serial, static_cast<int>(event.live), std::move(left));
+      if (event.left == 0) tree_gone(live);
       if (live.timed_out) {
         live.drain_at = monotonic_ms() + config_.output_drain.count();
         try_publish(live);
