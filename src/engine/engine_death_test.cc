@@ -149,6 +149,7 @@ TEST_F(DeathTest, AKilledZygoteIsReplacedAndItsKeepersGoOn) {
   ASSERT_TRUE(await_output(engine, id, "ready"));
   const pid_t zygote = parent_of(keeper);
   ASSERT_EQ(::kill(zygote, SIGKILL), 0);
+  ASSERT_TRUE(eventually([&] { return !process_exists(zygote); }));
   for (int i = 0; i < 5; ++i) {
     const std::string later = launch(engine, "echo $PPID; true");
     EXPECT_EQ(await_ended(engine, later)->status, TaskStatus::completed) << ending_text(*engine.get(later));

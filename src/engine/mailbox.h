@@ -66,7 +66,7 @@ class Mailbox {
     }
     wake();
   }
-  // Does not wake: the caller adds the task's descriptors to the epoll set, whose events do.
+  // Does not wake: the task's descriptors are in the epoll set already, and their events do.
   void add(StartedTask task) EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     started_.push_back(std::move(task));

@@ -107,14 +107,13 @@ bool Supervisor::running() {
 }
 
 std::optional<StartError> Supervisor::watch(StartedTask task) {
-  const Serial serial = task.serial;
-  const int pipe = task.pipe.get();
-  const int keeper = task.keeper.channel.get();
+  // Watched first, handed over then: from the hand-over on the loop may close the descriptors at any time. What happens
+  // between is of an unknown serial; the loop passes over it and finds it again, since it is level-triggered.
+  int error = epoll_add(epoll_.get(), task.keeper.channel.get(), EPOLLIN | EPOLLRDHUP, key_of(task.serial, kKeeper));
+  if (error == 0) error = epoll_add(epoll_.get(), task.pipe.get(), EPOLLIN, key_of(task.serial, kPipe));
+  if (error != 0) return StartError{"epoll_ctl", "", -error};
   mailbox_->add(std::move(task));
-  int error = epoll_add(epoll_.get(), keeper, EPOLLIN | EPOLLRDHUP, key_of(serial, kKeeper));
-  if (error == 0) error = epoll_add(epoll_.get(), pipe, EPOLLIN, key_of(serial, kPipe));
-  if (error == 0) return std::nullopt;
-  return StartError{"epoll_ctl", "", -error};
+  return std::nullopt;
 }
 
 void Supervisor::shut_down(std::int64_t files_ms) {
@@ -342,8 +341,12 @@ void Supervisor::read_keeper(Live& live) {
     message.msg_control = space;
     message.msg_controllen = sizeof space;
     const ssize_t got = ::recvmsg(live.task.keeper.channel.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    // ECONNRESET tells once that the keeper left something unread; what it said before is still there.
-    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == ECONNRESET) {
+      // Tells once that the keeper left something unread; what it said before is still there.
+      live.left_unread = true;
+      continue;
+    }
     if (got < 0 && errno == EAGAIN) return;
     if (got != static_cast<ssize_t>(sizeof event) || event.version != keeper::kProtocolVersion) {
       return on_keeper_closed(live);
@@ -354,6 +357,7 @@ void Supervisor::read_keeper(Live& live) {
       std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
       live.keeper_pid = sender.pid;
     }
+    live.heard = true;
     on_keeper_event(live, event);
   }
 }
@@ -365,7 +369,6 @@ void Supervisor::on_keeper_event(Live& live, const keeper::KeeperEvent& event) {
       table_.keeper_started(serial, live.keeper_pid);
       break;
     case keeper::KeeperEventKind::could_not_start: {
-      live.failed_to_start = true;
       std::string object;
       if (event.step == keeper::StartStep::chdir) object = live.task.cwd;
       if (event.step == keeper::StartStep::exec) object = live.task.shell;
@@ -412,6 +415,11 @@ void Supervisor::on_keeper_closed(Live& live) {
   live.task.keeper.channel.close();
   timers_.clear(live.task.serial, TimerKind::stop_check);
   if (live.gone) return;
+  if (!live.heard && live.left_unread && live.stops_sent == 0) {
+    // The request to start was never read: the zygote died before it forked, or the spare did, and nothing was started.
+    return decide(live, TaskEvent::start_failed,
+                  outcome_of_failure(EndCause::could_not_start, could_not_start_text("fork", "", ECONNRESET)));
+  }
   // Its zygote ends what it leaves, if that lives; whatever it misses is found by the token.
   const bool swept = live.task.keeper.zygote->alive();
   decide(live, TaskEvent::keeper_lost,

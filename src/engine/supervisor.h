@@ -59,8 +59,9 @@ class Supervisor {
     StartedTask task;
     pid_t keeper_pid = 0;
     bool pipe_watched = true;
-    bool printed = false;  // anything at all
-    bool failed_to_start = false;
+    bool printed = false;            // anything at all
+    bool heard = false;              // the keeper said something
+    bool left_unread = false;        // it went without having read what it was told
     bool empty = false;              // the keeper says that nothing is left
     bool none_left_at_exit = false;  // so did the shell's exit
     bool gone = false;               // the table knows it
