@@ -206,6 +206,7 @@ class Session::Impl {
     bool read = false;
     {
       const MutexLock lock(mutex_);
+      recorder_.end_arrived();
       read = notice && !queue_.add_notice(*notice, by_hand, ended_ms);
     }
     changed_.notify_all();

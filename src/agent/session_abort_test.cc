@@ -150,9 +150,9 @@ TEST_F(SessionAbort, a_task_that_ends_after_the_abort_starts_a_turn_and_takes_th
   session().submit("go");
   ASSERT_TRUE(eventually([&] { return gate.reached(); }));
   release("first");
-  // Two starts and an end; the change is told when the notice has been queued.
-  ASSERT_TRUE(eventually([&] { return all<event::TasksChange>().size() == 3; }));
-  ASSERT_THAT(records("task_end"), SizeIs(1));
+  // Its notice may still be on its way: what ended before the abort is quiet all the same.
+  ASSERT_TRUE(eventually([&] { return session().engine().notifications().has_pending(); }));
+  ASSERT_TRUE(eventually([&] { return records("task_end").size() == 1; }));
   EXPECT_TRUE(session().abort());
   ASSERT_TRUE(becomes_idle());
   release("second");

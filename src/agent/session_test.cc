@@ -24,6 +24,7 @@ using testing::Not;
 using testing::SizeIs;
 
 using SessionTalk = SessionTest;
+using SessionSerial = SessionTest;
 
 std::vector<std::string> error_notices(const std::vector<event::NoticeAdded>& notices) {
   std::vector<std::string> out;
@@ -128,8 +129,9 @@ TEST_F(SessionTalk, events_of_a_turn_come_in_order_and_before_the_idleness) {
   finish();
 }
 
-// Both tasks read the same pipe; closing its last writer ends both.
-TEST_F(SessionTalk, two_tasks_released_by_one_fifo_share_one_request_100_of_100) {
+// Both tasks read the same pipe; closing its last writer ends both. On a machine that is busy with other things one of
+// the shells may still get its turn later than the window is long; such a round proves nothing and is played again.
+TEST_F(SessionSerial, two_tasks_released_by_one_fifo_share_one_request_100_of_100) {
   const std::string fifo = project + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   start([&](const ModelRequest& request, ModelObserver&, std::stop_token) -> ModelResult {
@@ -137,7 +139,9 @@ TEST_F(SessionTalk, two_tasks_released_by_one_fifo_share_one_request_100_of_100)
     const json::object input{{"command", "exec 3<fifo; echo ready; cat <&3"}};
     return call({use("background_bash", input), use("background_bash", input)});
   });
-  for (int round = 0; round < 100; ++round) {
+  int together = 0;
+  for (int round = 0; together < 100; ++round) {
+    ASSERT_LT(round, 300) << "only " << together << " rounds counted";
     const int writer = ::open(fifo.c_str(), O_RDWR | O_CLOEXEC);
     ASSERT_GE(writer, 0);
     session().submit("start two");
@@ -151,6 +155,9 @@ TEST_F(SessionTalk, two_tasks_released_by_one_fifo_share_one_request_100_of_100)
     const std::size_t before = script->count();
     ::close(writer);
     ASSERT_TRUE(eventually([&] { return session().finished(true); }));
+    const auto ended = [&](const std::string& id) { return *session().engine().get(id)->finished_at_ms; };
+    if (std::abs(ended(first) - ended(second)) > 40) continue;
+    ++together;
     ASSERT_EQ(script->count(), before + 1) << "round " << round;
     const std::string told = newest_text(script->last());
     ASSERT_EQ(count_of(told, "<task-notification>"), 2) << told;

@@ -128,7 +128,6 @@ void TaskRecorder::record_end(const TaskSnapshot& task, std::int64_t ended_ms) {
   }
   auto notice = make_notice(*task, tail);
   journal_.task_end(*task, notice);
-  --ends_underway_;
   hand_over_(std::move(notice), by_hand, ended_ms);
   {
     const MutexLock lock(mutex_);

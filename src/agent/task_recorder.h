@@ -28,8 +28,8 @@ namespace errand {
 class TaskRecorder : public EngineListener {
  public:
   // Takes the notice of an ended task over, with the moment (monotonic) at which the engine told of the end; nothing
-  // for a task that was stopped. On the recorder's thread. When it is called, the end is no longer underway; when it
-  // returns, the task no longer counts as open.
+  // for a task that was stopped. On the recorder's thread. It calls end_arrived(); when it returns, the task no longer
+  // counts as open.
   using HandOver =
       std::function<void(std::optional<TaskNotificationBlock> notice, bool by_hand, std::int64_t ended_ms)>;
 
@@ -52,6 +52,9 @@ class TaskRecorder : public EngineListener {
 
   // Ends that are on their way to be recorded and handed over.
   bool has_ends_underway() const { return ends_underway_ > 0; }
+  // Within a hand-over, under the lock that shows the notice to others: an end is either underway or there, never in
+  // neither place.
+  void end_arrived() { --ends_underway_; }
   // Tasks whose end has not been handed over yet; a task that has just ended still counts.
   bool has_open_tasks(bool by_hand_too) const EXCLUDES(mutex_);
 
