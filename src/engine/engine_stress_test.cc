@@ -40,17 +40,7 @@ struct Counter : EngineListener {
 };
 
 TEST(StressTest, TwoThousandLaunchesWithRandomCancelsFromEightThreads) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr int kEach = 50;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-  constexpr int kEach = 50;
-#else
-  constexpr int kEach = 250;
-#endif
-#else
-  constexpr int kEach = 250;
-#endif
+  constexpr int kEach = kSanitized ? 50 : 250;
   constexpr int kThreads = 8;
   const TemporaryFolder folder;
   const int descriptors = open_descriptors();

@@ -43,6 +43,19 @@ class ProcessGuard {
   pid_t pid_;
 };
 
+// Sanitizers are slow and hold on to freed memory.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#else
+constexpr bool kSanitized = false;
+#endif
+
 constexpr std::chrono::seconds kDeadline{30};
 
 // Polls until it holds; false when it does not within the deadline.
