@@ -79,7 +79,7 @@ setup_is_strange() {
 setup_configure() {
   local root=$1 preset=$2 folder=$3 fresh=() options
   shift 3
-  options="$root|$preset|$*"
+  options="$root|$preset|$(cksum <"$root/CMakePresets.json")|$*"
   [[ -f $folder/build.ninja && -f $folder/.options && $(<"$folder/.options") == "$options" ]] && return 0
   if setup_is_strange "$root" "$folder"; then fresh=(--fresh); fi
   mkdir -p "$folder"
