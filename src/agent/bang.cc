@@ -30,7 +30,7 @@ class Follower {
   std::string more() {
     if (!fd_ && !path_.empty()) fd_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd_) return {};
-    struct stat info {};
+    struct stat info{};
     if (::fstat(fd_.get(), &info) != 0 || info.st_size <= at_) return {};
     std::string text;
     if (info.st_size - at_ > kMostAtOnce) {

@@ -51,15 +51,11 @@ constexpr std::pair<const char*, std::string TaskNotificationBlock::*> kOptional
 json::object block_to_json(const Block& block) {
   return std::visit(
       Overloaded{
-          [](const TextBlock& b) {
-            return json::object{{"type", "text"}, {"text", b.text}};
-          },
+          [](const TextBlock& b) { return json::object{{"type", "text"}, {"text", b.text}}; },
           [](const ThinkingBlock& b) {
             return json::object{{"type", "thinking"}, {"text", b.text}, {"signature", b.signature}};
           },
-          [](const RedactedThinkingBlock& b) {
-            return json::object{{"type", "redacted_thinking"}, {"data", b.data}};
-          },
+          [](const RedactedThinkingBlock& b) { return json::object{{"type", "redacted_thinking"}, {"data", b.data}}; },
           [](const ToolUseBlock& b) {
             return json::object{{"type", "tool_use"}, {"id", b.id}, {"name", b.name}, {"input", b.input}};
           },
@@ -72,9 +68,7 @@ json::object block_to_json(const Block& block) {
           [](const BangBlock& b) {
             return json::object{{"type", "bang"}, {"command", b.command}, {"output", b.output}, {"ending", b.ending}};
           },
-          [](const ErrorBlock& b) {
-            return json::object{{"type", "error"}, {"text", b.text}};
-          },
+          [](const ErrorBlock& b) { return json::object{{"type", "error"}, {"text", b.text}}; },
           [](const ImageBlock& b) {
             return json::object{{"type", "image"}, {"media_type", b.media_type}, {"data", b.data}};
           },

@@ -78,7 +78,7 @@ std::string SessionFile::open_locked() {
   if (std::string error = lock_.acquire(session_folder_ + "/lock"); !error.empty()) return error;
   UniqueFd fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return failure("open", path_);
-  struct stat info {};
+  struct stat info{};
   if (::fstat(fd.get(), &info) != 0) return failure("look at", path_);
   size_ = info.st_size;
   fd_ = std::move(fd);

@@ -106,7 +106,7 @@ TEST_F(SessionFileTest, folders_are_0700_and_files_0600_whatever_the_umask) {
   EXPECT_EQ(file.open(), "");
   ::umask(old);
   const auto mode = [](const std::string& path) {
-    struct stat info {};
+    struct stat info{};
     EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
     return info.st_mode & 07777;
   };

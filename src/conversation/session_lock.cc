@@ -15,7 +15,7 @@ std::string SessionLock::acquire(const std::string& path) {
   if (fd_) return {};
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return "cannot open \"" + path + "\": " + std::strerror(errno);
-  struct flock whole {};
+  struct flock whole{};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
   if (::fcntl(fd.get(), F_OFD_SETLK, &whole) != 0) {

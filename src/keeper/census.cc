@@ -89,7 +89,7 @@ void Census::publish(std::int64_t begun_ns, const Array<Seen>& seen) {
 }
 
 bool Census::lock(bool on) {
-  struct flock range {};
+  struct flock range{};
   range.l_type = on ? F_WRLCK : F_UNLCK;
   range.l_whence = SEEK_SET;
   return ::fcntl(file_.get(), F_SETLK, &range) == 0;

@@ -35,7 +35,7 @@ class Strings {
 
   // False: errno tells.
   bool read(int file, const StartRequest& request) {
-    struct stat info {};
+    struct stat info{};
     if (::fstat(file, &info) != 0) return false;
     errno = EINVAL;
     if (request.strings_size == 0 || info.st_size < static_cast<off_t>(request.strings_size)) return false;

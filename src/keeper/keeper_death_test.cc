@@ -419,7 +419,7 @@ TEST_P(KeeperDeathTest, WhatMayNotBeSignalledIsReportedAndDoesNotHoldAStopUp) {
               std::size_t sleeps = 0;
               for (const pid_t child : children_of(started->pid)) {
                 const auto look = look_at(child);
-                struct stat owner {};
+                struct stat owner{};
                 if (!look || look->name != "sleep") continue;
                 ++sleeps;
                 if (::stat(("/proc/" + std::to_string(child)).c_str(), &owner) == 0 && owner.st_uid == 0) {

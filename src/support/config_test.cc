@@ -250,7 +250,7 @@ TEST_F(ConfigTest, LogIsPrivateAndHoldsNoKey) {
   text << std::ifstream(home + "/errand.log").rdbuf();
   EXPECT_THAT(text.str(), HasSubstr("warning key *** and {braces}\n"));
   EXPECT_THAT(text.str(), testing::Not(HasSubstr("not this")));
-  struct stat info {};
+  struct stat info{};
   ASSERT_EQ(::stat((home + "/errand.log").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }

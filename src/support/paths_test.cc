@@ -28,7 +28,7 @@ class PathsTest : public testing::Test {
 };
 
 mode_t mode_of(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
   return info.st_mode & 07777;
 }
@@ -80,7 +80,8 @@ TEST_F(PathsTest, PrivateFoldersAreMadeWithTheirParents) {
   EXPECT_EQ(mode_of(folder_ + "/a/d"), 0700u);
   std::ofstream(folder_ + "/file") << "x";
   EXPECT_EQ(ensure_private_folder(folder_ + "/file"), "cannot make folder \"" + folder_ + "/file\": Not a directory");
-  EXPECT_EQ(ensure_private_folder(folder_ + "/file/x"), "cannot make folder \"" + folder_ + "/file/x\": Not a directory");
+  EXPECT_EQ(ensure_private_folder(folder_ + "/file/x"),
+            "cannot make folder \"" + folder_ + "/file/x\": Not a directory");
 }
 
 TEST(Homes, FollowXdgAndIgnoreRelativeValues) {

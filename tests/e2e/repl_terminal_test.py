@@ -45,7 +45,7 @@ class ScreenTest(unittest.TestCase):
         run.expect(r"^🔔 bg-1 - completed \(exit code 0\)\n> half a Xline$")
 
     def test_fifty_notices_stand_once_and_in_order_above_a_line_of_several_rows(self):
-        run = self.start(columns=40, rows=12)
+        run = self.start(columns=40, rows=12, env={"ERRAND_MAX_CONCURRENT_BACKGROUND": "100"})
         line = "a line that is 测试 longer than one row of this terminal, and then some"
         run.line("/bg run true")
         run.type(line)
