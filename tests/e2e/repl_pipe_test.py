@@ -5,7 +5,9 @@
 import json
 import os
 import re
+import resource
 import signal
+import subprocess
 import unittest
 
 from errand_driver import Sandbox, poll
@@ -220,6 +222,40 @@ class UsageTest(unittest.TestCase):
         self.assertEqual(run.end(), code)
         self.assertRegex(run.stderr(), stderr)
         return run
+
+    def test_closed_standard_descriptors_are_not_taken_for_others(self):
+        self.box.write("lines", "!echo hi > made\n!sleep 0.1; exit 3 &\n!cat > other\n")
+        for closed in ("<&-", ">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+            with self.subTest(closed):
+                given = "" if "<" in closed else "<lines"
+                done = subprocess.run(["sh", "-c", f'exec "$0" {given} {closed}', self.box.errand],
+                                      cwd=self.box.project, env=self.box.environment(), capture_output=True, text=True,
+                                      stdin=subprocess.DEVNULL, timeout=60)
+                self.assertEqual(done.returncode, 0, done)
+                self.assertEqual(done.stderr, "")
+                if given:
+                    made = self.box.path("project", "made")
+                    with open(made, encoding="ascii") as file:
+                        self.assertEqual(file.read(), "hi\n")
+                    os.remove(made)
+                if closed == "2>&-":
+                    self.assertTrue(done.stdout.endswith("(exit code 3)\n"), done.stdout)
+                self.box.wait_gone()
+
+    def test_without_a_thread_to_be_had_it_says_so(self):
+        def limited():
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(54321)
+                os.setuid(54321)
+            resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+        os.chmod(self.box.folder, 0o755)
+        os.chmod(self.box.bin, 0o755)
+        done = subprocess.run([self.box.errand], cwd="/", preexec_fn=limited, text=True,
+                              env=self.box.environment(XDG_CONFIG_HOME="/nowhere", XDG_STATE_HOME="/nowhere"),
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertRegex(done.stderr, r"(?m)^errand: cannot start: ")
 
     def test_wrong_usage(self):
         self.check(["--frob"], 2, r"^errand: --frob: unknown option")

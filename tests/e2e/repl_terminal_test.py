@@ -5,6 +5,7 @@
 import json
 import os
 import re
+import time
 import unittest
 
 from errand_driver import Sandbox, poll
@@ -218,6 +219,20 @@ class ScreenTest(unittest.TestCase):
         run.kill()
         self.box.wait_gone()
 
+    def test_a_stop_that_is_under_way_when_one_quits_is_still_answered(self):
+        run = self.start()
+        run.line("!trap '' TERM; sleep 1000 &")
+        run.expect(r"started: bg-1$")
+        run.line("/bg stop bg-1")
+        run.expect(r"^🔔 bg-1 - cancelled by user$")
+        run.line("/quit")
+        # It is ended, but not gone yet: so it may be asked about.
+        poll(lambda: run.status() is not None or "[y/N]" in run.screen())
+        if run.status() is None:
+            run.line("y")
+        self.assertEqual(run.wait(), 0)
+        run.expect(r"^bg-1 stopped: [12] process(es)? ended\.$", history=True)
+
     def test_quitting_without_tasks_does_not_ask(self):
         run = self.start()
         run.keys("C-d")
@@ -243,6 +258,7 @@ class PermissionTest(unittest.TestCase):
         run = self.start("touch made", {"text": "done"})
         run.expect(r"^\[Permission\] main asks: bash\n    touch made\n  in " + re.escape(self.box.project))
         self.assertFalse(self.made("made"))
+        run.expect(r"^Allow\?")
         run.line("perhaps")
         run.expect(r"Please answer y, a or n")
         run.line("y")
@@ -276,6 +292,48 @@ class PermissionTest(unittest.TestCase):
         run.line("n")
         run.expect(r"^\[Agent\] done\n> yes I was$")
         self.assertFalse(self.made("made"))
+
+    def test_only_a_whole_word_is_an_answer(self):
+        run = self.start("touch made", {"text": "done"})
+        for text in ("a test for it, please", "yes I was just writing", "y n"):
+            run.expect(r"^Allow\?")
+            run.line(text)
+            run.expect(re.escape(text) + r"\n(.*\n)*Please answer y, a or n\.")
+            run.keys("C-l")
+        self.assertFalse(self.made("made"))
+        run.line("n")
+        run.expect(r"^\[Agent\] done$")
+        self.assertFalse(self.made("made"))
+
+    def test_a_question_that_comes_while_one_types_takes_no_key_before_a_pause(self):
+        with open(self.box.path("script.json"), "w", encoding="utf-8") as file:
+            json.dump({"turns": [{"when": "^go", "delay_ms": 200,
+                                  "tools": [{"name": "bash", "input": {"command": "touch made"}}]},
+                                 {"text": "done"}]}, file)
+        for _ in range(20):
+            run = self.box.terminal("--model", "scripted:" + self.box.path("script.json"))
+            run.expect(r"^> ")
+            run.line("go")
+            longest, before = 0, time.monotonic()
+            while "[Permission]" not in run.text:
+                run.line("y")
+                run.read_some(0.03)
+                longest, before = max(longest, time.monotonic() - before), time.monotonic()
+            run.line("y")
+            longest = max(longest, time.monotonic() - before)
+            if longest < 0.2:
+                break
+            run.kill()  # the test itself was stopped for so long that it may count as a pause
+            if self.made("made"):
+                os.remove(os.path.join(self.box.project, "made"))
+        else:
+            self.skipTest("the machine is too slow to type fast")
+        run.expect(r"Allow\?")
+        self.assertFalse(self.made("made"))
+        run.line("n")
+        run.expect(r"\[Agent\] done")
+        self.assertFalse(self.made("made"))
+        run.kill()
 
     def test_ctrl_c_withdraws_the_question(self):
         run = self.start("touch made")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -73,14 +74,16 @@ int run_repl_here(const Request& request) {
   return repl::run_repl(std::move(options));
 }
 
-}  // namespace
+// Descriptors 0, 1 and 2 that were closed would be given to the next files opened, and what is printed would go there.
+void fill_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+    // open answers with the lowest free number, which is this one; it stays open as long as we live.
+    if (::open("/dev/null", O_RDWR) != descriptor) return;
+  }
+}
 
-int run(int count, const char* const* arguments) {
-  // A reader that goes away is an error of the write, not the end of us before the tasks are ended.
-  std::signal(SIGPIPE, SIG_IGN);
-  const auto parsed = parse_command_line(count, arguments);
-  if (const auto* wrong = std::get_if<UsageError>(&parsed)) return fail(wrong_usage, wrong->text);
-  const Request& request = std::get<Request>(parsed);
+int start(const Request& request) {
   switch (request.what) {
     case Request::What::text:
       std::fputs(request.text.c_str(), stdout);
@@ -91,6 +94,21 @@ int run(int count, const char* const* arguments) {
       break;
   }
   return run_repl_here(request);
+}
+
+}  // namespace
+
+int run(int count, const char* const* arguments) {
+  fill_standard_descriptors();
+  // A reader that goes away is an error of the write, not the end of us before the tasks are ended.
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto parsed = parse_command_line(count, arguments);
+  if (const auto* wrong = std::get_if<UsageError>(&parsed)) return fail(wrong_usage, wrong->text);
+  try {
+    return start(std::get<Request>(parsed));
+  } catch (const std::system_error& error) {  // no thread for the session
+    return fail(1, "cannot start: " + error.code().message());
+  }
 }
 
 }  // namespace errand::cli

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -108,7 +109,8 @@ std::string notice_line(const Notification& notice, NoticeMark mark) {
 
 std::string short_command(std::string_view command, std::size_t max) {
   std::string line(command);
-  std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
   line = terminal::plain_text(line);
   if (utf8_length(line) <= max) return line;
   std::size_t at = 0;
@@ -245,7 +247,13 @@ std::string BgCommand::stop_all() const {
   std::vector<StopReport> reports(ids.size());
   {
     std::vector<std::jthread> stops;
-    for (std::size_t i = 0; i < ids.size(); ++i) stops.emplace_back([&, i] { reports[i] = stop_(ids[i]); });
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      try {
+        stops.emplace_back([&, i] { reports[i] = stop_(ids[i]); });
+      } catch (const std::system_error&) {  // no thread to be had: it is waited for here
+        reports[i] = stop_(ids[i]);
+      }
+    }
   }
   std::string text;
   for (std::size_t i = 0; i < ids.size(); ++i) text += (i ? "\n" : "") + stop_line(ids[i], reports[i]);

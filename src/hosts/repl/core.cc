@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -88,16 +89,23 @@ void Core::slash(std::string_view line) {
 void Core::start_job(std::function<std::string()> work) {
   auto job = std::make_unique<Job>();
   Job* const place = job.get();
-  const std::scoped_lock lock(jobs_mutex_);
-  jobs_.push_back(std::move(job));
-  place->thread = std::jthread([this, place, work = std::move(work)] {
+  {
+    const std::scoped_lock lock(jobs_mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  const auto run = [this, place, work = std::move(work)] {
     std::string text = work();
     const std::scoped_lock done_lock(jobs_mutex_);
     place->text = std::move(text);
     place->done = true;
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(jobs_ready_.get(), &one, sizeof one);
-  });
+  };
+  try {
+    place->thread = std::jthread(run);
+  } catch (const std::system_error&) {  // no thread to be had: it runs here
+    run();
+  }
 }
 
 void Core::finish_jobs() {
@@ -112,7 +120,7 @@ void Core::finish_jobs() {
     jobs_.erase(first_done, jobs_.end());
   }
   for (const auto& job : done) {
-    job->thread.join();
+    if (job->thread.joinable()) job->thread.join();
     output_.line(job->text);
   }
 }
@@ -167,7 +175,10 @@ std::vector<std::string> Core::close() {
     const std::scoped_lock lock(jobs_mutex_);
     rest.swap(jobs_);
   }
-  for (const auto& job : rest) job->thread.join();
+  for (const auto& job : rest) {
+    if (job->thread.joinable()) job->thread.join();
+    output_.line(job->text);
+  }
   std::vector<std::string> lines;
   for (const LeftProcess& left : report.left)
     lines.push_back(fmt::format("errand: could not end: {} {} ({})", left.process.pid,

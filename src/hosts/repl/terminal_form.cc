@@ -34,6 +34,8 @@ using terminal::KeyCode;
 constexpr std::string_view prompt = "> ";
 constexpr std::int64_t escape_ms = 50;
 constexpr std::int64_t quit_window_ms = 1000;
+// A question takes the keys only after so long without one: what a hand typed before the eyes saw it is no answer.
+constexpr std::int64_t typing_pause_ms = 500;
 constexpr std::size_t max_unwritten = 256 * 1024;
 // The demo's hand: before a line, between two characters, before Enter.
 constexpr std::int64_t typist_pause_ms = 1200, typist_key_ms = 28, typist_enter_ms = 350;
@@ -104,6 +106,7 @@ class TerminalForm : public Core::Form {
       if (typist_ && !result_) type();
       if (result_) break;
       draw();
+      if (open_question()) draw();
       wait();
     }
     return finish();
@@ -111,6 +114,7 @@ class TerminalForm : public Core::Form {
 
   void asked(const event::PermissionAsked& question) override {
     question_ = question;
+    question_open_ = false;
     const PermissionQuery& query = question.query;
     std::string text =
         fmt::format("[Permission] {} asks: {}\n", terminal::plain_text(query.asker), terminal::plain_text(query.tool));
@@ -119,7 +123,6 @@ class TerminalForm : public Core::Form {
     if (!question.decision.reason.empty()) text += "  " + terminal::plain_text(question.decision.reason) + "\n";
     text.pop_back();
     output_.line(text);
-    answer_.set({});
   }
   void withdrawn(std::uint64_t ask_id) override {
     if (question_ && question_->ask_id == ask_id) question_.reset();
@@ -136,12 +139,13 @@ class TerminalForm : public Core::Form {
  private:
   static std::int64_t now() { return monotonic_ms(); }
 
-  bool asks() const { return quitting_ || question_; }
+  bool asks() const { return quitting_ || question_open(); }
+  bool question_open() const { return question_ && question_open_; }
   terminal::LineBuffer& edited() { return asks() ? answer_ : line_; }
 
   std::string prompt_text() const {
     if (quitting_) return "Quit and end them? [y/N] ";
-    if (!question_) return std::string(prompt);
+    if (!question_open()) return std::string(prompt);
     std::string always;
     if (!question_->always_pattern.empty())
       always = ", a = always for " + terminal::visible_text(question_->always_pattern);
@@ -187,9 +191,13 @@ class TerminalForm : public Core::Form {
                                   {full ? -1 : core_.jobs_descriptor(), POLLIN, 0},
                                   {unwritten ? tty_.output() : -1, POLLOUT, 0}}};
     ::poll(polled.data(), polled.size(), timeout());
-    if (polled[0].revents == 0) return;
+    if (polled[0].revents != 0) read_keys();
+  }
+
+  void read_keys() {
     std::string bytes;
     if (tty_.read(bytes) == terminal::Tty::Read::closed) return lost_terminal();
+    typed_at_ms_ = now();
     for (const Key& key : decoder_.feed(bytes)) {
       if (!result_) handle(key);
     }
@@ -197,11 +205,24 @@ class TerminalForm : public Core::Form {
     if (decoder_.waiting()) escape_at_ms_ = now() + escape_ms;
   }
 
+  // A question stands on the screen before it takes keys, and what was typed until then goes where it was meant to go.
+  bool open_question() {
+    if (!question_ || question_open_ || !screen_.pending_output().empty()) return false;
+    pollfd keys{tty_.input(), POLLIN, 0};
+    if (::poll(&keys, 1, 0) > 0) return false;  // comes first
+    if (now() < typed_at_ms_ + typing_pause_ms) return false;
+    question_open_ = true;
+    answer_.set({});
+    return true;
+  }
+
   int timeout() const {
     std::optional<std::int64_t> until;
     for (const std::optional<std::int64_t>& time : {escape_at_ms_, hint_until_ms_, screen_.deadline(), type_at_ms_}) {
       if (time && (!until || *time < *until)) until = time;
     }
+    if (question_ && !question_open_)
+      until = std::min(until.value_or(typed_at_ms_ + typing_pause_ms), typed_at_ms_ + typing_pause_ms);
     if (typist_ && !type_at_ms_) until = std::min(until.value_or(now() + 50), now() + 50);
     return until ? static_cast<int>(std::clamp<std::int64_t>(*until - now(), 0, 60'000)) : -1;
   }
@@ -284,18 +305,20 @@ class TerminalForm : public Core::Form {
   void answer() {
     const std::string text = answer_.take();
     const std::string_view words = trimmed(text);
+    // Only no takes a reason: "a test for that" is no answer, and surely not "always".
     const std::string_view word = words.substr(0, words.find_first_of(" ,"));
+    const auto is = [&](std::string_view one, std::string_view other) { return words == one || words == other; };
     output_.line(prompt_text() + text);
     if (quitting_) {
       quitting_ = false;
-      if (word == "y" || word == "Y" || word == "yes") result_ = 0;
+      if (is("y", "yes") || words == "Y") result_ = 0;
       return;
     }
     Answer decision = Answer::no;
     std::string reason;
-    if (word == "y" || word == "yes") {
+    if (is("y", "yes")) {
       decision = Answer::once;
-    } else if ((word == "a" || word == "always") && !question_->always_pattern.empty()) {
+    } else if (is("a", "always") && !question_->always_pattern.empty()) {
       decision = Answer::always;
     } else if (word == "n" || word == "no") {
       const std::size_t from = words.find_first_not_of(" ,", word.size());
@@ -420,9 +443,11 @@ class TerminalForm : public Core::Form {
   terminal::Screen screen_;
   ScreenOutput output_;
   std::optional<event::PermissionAsked> question_;
+  bool question_open_ = false;
   bool quitting_ = false;
   std::vector<std::string> queued_;
   std::string hint_;
+  std::int64_t typed_at_ms_ = -typing_pause_ms;
   std::int64_t interrupted_at_ms_ = -2 * quit_window_ms;
   std::optional<std::int64_t> hint_until_ms_, escape_at_ms_, type_at_ms_;
   std::optional<std::string> typed_;  // what the typist has yet to type of its line
