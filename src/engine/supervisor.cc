@@ -440,7 +440,7 @@ void Supervisor::sweep_lost() {
       continue;
     }
     Live& live = *it->second;
-    if (live.sweeps == 0) live.swept = found[i];  // later passes find the same ones dying
+    if (live.sweeps == 0) live.swept = std::max(live.swept, found[i]);  // later passes find the same ones dying
     live.clean_sweeps = found[i] == 0 ? live.clean_sweeps + 1 : 0;
     // Twice clean: a process that forked while the first pass went by is seen by the second.
     if (live.clean_sweeps < 2 && ++live.sweeps < kMaxSweeps) continue;
@@ -464,6 +464,8 @@ void Supervisor::send_stop(Live& live) {
   if (!live.task.keeper.channel || live.stops_sent > live.stops_answered) return;
   keeper::StopRequest request;
   request.grace_ms = static_cast<std::uint32_t>(config_.stop_grace.count());
+  // One that somebody stopped would answer nothing. The connection is open, so the pid is still the keeper's.
+  if (live.keeper_pid > 0) ::kill(live.keeper_pid, SIGCONT);
   // A keeper that has gone meanwhile is known by its end of file.
   ::send(live.task.keeper.channel.get(), &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
   ++live.stops_sent;
@@ -474,7 +476,11 @@ void Supervisor::check_stop(Live& live) {
   if (!live.task.keeper.channel) return;
   // The connection is open, so the pid is still the keeper's. One that was stopped is woken; one that hangs is killed,
   // and its zygote ends the tree.
-  if (live.keeper_pid > 0) ::kill(live.keeper_pid, live.nudged ? SIGKILL : SIGCONT);
+  if (live.keeper_pid > 0) {
+    // The zygote may be faster than our own look at what a killed one leaves.
+    if (live.nudged) live.swept = std::max(live.swept, static_cast<int>(living_descendants(live.keeper_pid).size()));
+    ::kill(live.keeper_pid, live.nudged ? SIGKILL : SIGCONT);
+  }
   if (live.keeper_pid == 0) on_keeper_closed(live);
   live.nudged = true;
   timers_.set(live.task.serial, TimerKind::stop_check, monotonic_ms() + 1000);

@@ -238,8 +238,7 @@ void Keeper::on_host_gone() {
   host_gone_ = true;
   abandoned_ = true;
   const std::int64_t since = world_.shared->host_gone();
-  // Somebody may have stopped the zygote, and it should not outlive us all that way.
-  if (::getppid() == world_.zygote) ::kill(world_.zygote, SIGCONT);
+  wake_zygote();
   if (!started_) return leave(0);
   if (ending_ == Ending::left) return;  // the next round is the last one
   begin_ending(grace_ms_, since, false);
@@ -318,7 +317,13 @@ void Keeper::answer_stops(std::uint32_t left) {
   stops_.clear();
 }
 
+void Keeper::wake_zygote() const {
+  // Somebody may have stopped it, and it should not outlive us all that way.
+  if (::getppid() == world_.zygote) ::kill(world_.zygote, SIGCONT);
+}
+
 void Keeper::leave(int status) {
+  wake_zygote();
   exit_status_ = status;
   done_ = true;
 }

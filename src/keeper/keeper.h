@@ -59,6 +59,7 @@ class Keeper {
   void step();
   void kill_round(std::int64_t now);
   void answer_stops(std::uint32_t left);
+  void wake_zygote() const;
   void leave(int status);
   int wait_ms() const;
   void report(KeeperEventKind kind, pid_t pid = 0, int status = 0, std::uint32_t live = 0, std::uint32_t left = 0);

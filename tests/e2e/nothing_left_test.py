@@ -132,6 +132,29 @@ class NothingLeft(unittest.TestCase):
         run.signal(signal.SIGKILL)
         self.box.wait_gone()
 
+    def zygote(self):
+        with open(f"/proc/{self.keepers()[0]}/stat", encoding="utf-8") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[1])
+
+    def test_a_stopped_keeper_is_woken_by_the_stop_and_counts_what_it_ends(self):
+        run = self.box.pipe()
+        self.start(run)
+        os.kill(self.keepers()[0], signal.SIGSTOP)
+        run.line("/bg stop bg-1")
+        run.expect(r"^bg-1 stopped: 5 processes ended\.$")
+        self.assertEqual(self.sleeps(), [])
+        self.assertEqual(run.end(), 0)
+
+    def test_a_stopped_zygote_does_not_outlive_the_session(self):
+        for leave in ("/quit", signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(leave):
+                run = self.box.pipe()
+                self.start(run)
+                os.kill(self.zygote(), signal.SIGSTOP)
+                run.line(leave) if leave == "/quit" else run.signal(leave)
+                run.process.wait(60)
+                self.box.wait_gone()
+
     def test_an_aborted_foreground_command_leaves_nothing(self):
         run = self.box.terminal()
         run.expect(">")
