@@ -335,6 +335,25 @@ class PermissionTest(unittest.TestCase):
         self.assertFalse(self.made("made"))
         run.kill()
 
+    def test_a_question_that_comes_while_quitting_is_asked_waits_for_its_turn(self):
+        with open(self.box.path("script.json"), "w", encoding="utf-8") as file:
+            json.dump({"turns": [{"delay_ms": 1000, "tools": [{"name": "bash", "input": {"command": "touch made"}}]},
+                                 {"text": "done"}]}, file)
+        run = self.box.tmux("--model", "scripted:" + self.box.path("script.json"))
+        run.expect(r"^>$")
+        run.line("!sleep 1000 &")
+        run.expect(r"started: bg-1$")
+        run.line("go")
+        run.line("/quit")
+        run.expect(r"^Quit and end them\? \[y/N\]")
+        run.expect(r"^\[Permission\](.*\n)*Quit and end them\? \[y/N\]$")
+        run.line("n")
+        run.expect(r"^Quit and end them\? \[y/N\] n\n(.*\n)*Allow\?")
+        self.assertFalse(self.made("made"))
+        run.line("y")
+        run.expect(r"^\[Agent\] done$")
+        self.assertTrue(self.made("made"))
+
     def test_ctrl_c_withdraws_the_question(self):
         run = self.start("touch made")
         run.expect(r"^Allow\?")

@@ -205,9 +205,13 @@ class TerminalForm : public Core::Form {
     if (decoder_.waiting()) escape_at_ms_ = now() + escape_ms;
   }
 
+  bool question_waits() {
+    return question_ && !question_open_ && !quitting_ && screen_.pending_output().empty();
+  }
+
   // A question stands on the screen before it takes keys, and what was typed until then goes where it was meant to go.
   bool open_question() {
-    if (!question_ || question_open_ || !screen_.pending_output().empty()) return false;
+    if (!question_waits()) return false;
     pollfd keys{tty_.input(), POLLIN, 0};
     if (::poll(&keys, 1, 0) > 0) return false;  // comes first
     if (now() < typed_at_ms_ + typing_pause_ms) return false;
@@ -216,12 +220,12 @@ class TerminalForm : public Core::Form {
     return true;
   }
 
-  int timeout() const {
+  int timeout() {
     std::optional<std::int64_t> until;
     for (const std::optional<std::int64_t>& time : {escape_at_ms_, hint_until_ms_, screen_.deadline(), type_at_ms_}) {
       if (time && (!until || *time < *until)) until = time;
     }
-    if (question_ && !question_open_)
+    if (question_waits())
       until = std::min(until.value_or(typed_at_ms_ + typing_pause_ms), typed_at_ms_ + typing_pause_ms);
     if (typist_ && !type_at_ms_) until = std::min(until.value_or(now() + 50), now() + 50);
     return until ? static_cast<int>(std::clamp<std::int64_t>(*until - now(), 0, 60'000)) : -1;
