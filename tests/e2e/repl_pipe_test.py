@@ -184,6 +184,13 @@ class PipeTest(unittest.TestCase):
         self.assertRegex(run.text, r"(?m)^  /bg stop <id>\|all ")
         self.assertEqual(run.text.count("usage: !cmd | !cmd &"), 2)
 
+    def test_an_escaped_ampersand_is_the_commands_own(self):
+        run = self.box.pipe()
+        run.line("!echo a \\&")
+        run.expect(r"^a &$")
+        self.assertEqual(run.end(), 0)
+        self.assertNotIn("started", run.text)
+
     def test_quit_ends_what_runs_and_says_so(self):
         run = self.box.pipe()
         run.line("!sleep 1000 &")

@@ -59,7 +59,8 @@ Core::Next Core::enter(std::string_view typed) {
 }
 
 void Core::bang(std::string_view command) {
-  const bool background = command.ends_with('&') && !command.ends_with("&&");
+  const bool escaped = command.ends_with("\\&") && !command.ends_with("\\\\&");
+  const bool background = command.ends_with('&') && !command.ends_with("&&") && !escaped;
   if (background) command = trimmed(command.substr(0, command.size() - 1));
   if (command.empty()) {
     output_.line("usage: !cmd | !cmd &");
