@@ -249,6 +249,21 @@ class UsageTest(unittest.TestCase):
                     self.assertTrue(done.stdout.endswith("(exit code 3)\n"), done.stdout)
                 self.box.wait_gone()
 
+    def test_the_name_of_a_folder_cannot_drive_the_terminal(self):
+        folder = self.box.path("p\x1b]0;owned\x07\x1b[5;5Hq")
+        os.makedirs(os.path.join(folder, ".errand"))
+        run = self.box.terminal(cwd=folder)
+        run.expect(r"p\\x1b\]0;owned\\x07\\x1b\[5;5Hq")
+        run.line("/quit")
+        self.assertEqual(run.wait(), 0)
+        self.assertNotIn(b"\x1b]0;", run._bytes)
+        with open(os.path.join(folder, ".errand", "config.toml"), "w", encoding="ascii") as file:
+            file.write("nonsense = 1\n")
+        run = self.box.pipe(cwd=folder)
+        run.end()
+        self.assertIn("p\\x1b]0;owned", run.stderr())
+        self.assertNotIn("\x1b", run.stderr())
+
     def test_without_a_thread_to_be_had_it_says_so(self):
         def limited():
             if os.geteuid() == 0:

@@ -23,14 +23,18 @@
 #include "support/config.h"
 #include "support/log.h"
 #include "support/paths.h"
+#include "terminal/text.h"
 
 namespace errand::cli {
 namespace {
 
 constexpr int wrong_usage = 2;
 
+// Names of files and folders are others' words: they are not to drive the terminal.
+void complain(const std::string& what) { std::fprintf(stderr, "errand: %s\n", terminal::visible_text(what).c_str()); }
+
 int fail(int code, const std::string& what) {
-  std::fprintf(stderr, "errand: %s\n", what.c_str());
+  complain(what);
   return code;
 }
 
@@ -55,8 +59,8 @@ int run_repl_here(const Request& request) {
   if (const auto* wrong = std::get_if<std::string>(&loaded)) return fail(wrong_usage, *wrong);
   const LoadedConfig& configuration = std::get<LoadedConfig>(loaded);
   const Config& config = configuration.config;
-  for (const std::string& warning : configuration.warnings) std::fprintf(stderr, "errand: %s\n", warning.c_str());
-  if (const std::string why = log::open(state_home()); !why.empty()) std::fprintf(stderr, "errand: %s\n", why.c_str());
+  for (const std::string& warning : configuration.warnings) complain(warning);
+  if (const std::string why = log::open(state_home()); !why.empty()) complain(why);
 
   repl::ReplOptions options;
   options.session = session_options(config, folder);
@@ -69,7 +73,7 @@ int run_repl_here(const Request& request) {
     options.model = std::move(std::get<std::unique_ptr<Model>>(made));
   }
   options.banner.push_back("errand " + std::string(version) + " - " +
-                           (options.model ? model_text(*options.model) + " - " : "") + folder);
+                           terminal::visible_text((options.model ? model_text(*options.model) + " - " : "") + folder));
   if (!options.model) options.banner.emplace_back(no_model_text());
   return repl::run_repl(std::move(options));
 }
