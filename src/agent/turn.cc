@@ -55,10 +55,13 @@ class Turn::Stream : public ModelObserver {
     message.role = Role::assistant;
     message.blocks = std::move(blocks);
     message.usage = usage;
-    const Message* recorded = nullptr;
-    if (!message.blocks.empty()) recorded = &history.add_assistant(std::move(message));
-    events_.push(event::AssistantMessageEnded{recorded ? *recorded : message});
-    return recorded;
+    if (message.blocks.empty()) {
+      events_.push(event::AssistantMessageEnded{std::move(message)});
+      return nullptr;
+    }
+    const Message& recorded = history.add_assistant(std::move(message));
+    events_.push(event::AssistantMessageEnded{recorded});
+    return &recorded;
   }
 
  private:

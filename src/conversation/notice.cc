@@ -31,7 +31,7 @@ std::string count_text(std::size_t count) {
 }
 
 std::string ending(const TaskRecord& task) {
-  const std::string error = task.error.value_or("");
+  std::string error = task.error.value_or("");
   switch (task.cause) {
     case EndCause::exited: {
       const int code = task.exit_code.value_or(0);

@@ -117,7 +117,7 @@ std::string SessionFile::flush_locked() {
 }
 
 std::string SessionFile::append_record(json::object object, Sync sync) {
-  const std::string line = to_text(object) + "\n";
+  const std::string line = to_text(std::move(object)) + "\n";
   int fd = -1;
   {
     const MutexLock lock(mutex_);

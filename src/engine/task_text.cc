@@ -35,7 +35,7 @@ std::string_view to_string(TaskStatus status) {
 }
 
 std::string signal_text(int signal) {
-  const std::string number = std::to_string(signal);
+  std::string number = std::to_string(signal);
   if (const char* name = ::sigabbrev_np(signal)) return number + " (SIG" + name + ")";
   if (signal == SIGRTMIN) return number + " (SIGRTMIN)";
   if (signal > SIGRTMIN && signal <= SIGRTMAX) {

@@ -132,8 +132,10 @@ bool Tree::may_be_parent(const Member& member, pid_t parent) const {
 
 void Tree::signal_one(Member& member, int signal, int then) {
   int result = 0;
+  int error = 0;
   if (member.parent == self_) {
     result = ::kill(member.pid, signal);
+    error = errno;
     if (result == 0 && then != 0) ::kill(member.pid, then);
   } else {
     const UniqueFd process(open_pidfd(member.pid));
@@ -141,6 +143,7 @@ void Tree::signal_one(Member& member, int signal, int then) {
     if (!read_stat(member.pid, stat) || !may_be_parent(member, stat.parent)) return;
     // Without a pidfd (no descriptor left in the system) the check a moment ago has to do.
     result = process ? signal_pidfd(process.get(), signal) : ::kill(member.pid, signal);
+    error = errno;
     if (result == 0 && then != 0) {
       if (process) {
         signal_pidfd(process.get(), then);
@@ -149,7 +152,7 @@ void Tree::signal_one(Member& member, int signal, int then) {
       }
     }
   }
-  if (result != 0 && errno == EPERM) member.refused = true;
+  if (result != 0 && error == EPERM) member.refused = true;
 }
 
 void Tree::signal_all(int signal, int then) {
