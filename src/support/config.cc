@@ -48,7 +48,7 @@ std::string text_of(const ConfigValue& value) {
 
 std::string allowed_text(const ConfigKey& key) {
   if (key.name == "permission_mode") return "\"default\", \"accept-edits\", \"plan\", \"bypass\"";
-  if (key.name == "model") return "\"anthropic:NAME\", \"openai:NAME\", \"scripted:FILE\"";
+  if (key.name == "model") return "\"anthropic:NAME\", \"scripted:FILE\"";
   if (key.name == "shell") return "an absolute path";
   if (std::holds_alternative<bool>(key.fallback)) return "true, false";
   if (std::holds_alternative<std::string>(key.fallback)) return "a string";

@@ -172,7 +172,7 @@ TEST_F(ConfigTest, WrongTypesAreRefused) {
   EXPECT_EQ(error_of("shell = 'zsh'"), user_ + ":1: shell: \"zsh\" is not allowed; allowed: an absolute path");
   EXPECT_EQ(
       error_of("model = 'gpt'"),
-      user_ + ":1: model: \"gpt\" is not allowed; allowed: \"anthropic:NAME\", \"openai:NAME\", \"scripted:FILE\"");
+      user_ + ":1: model: \"gpt\" is not allowed; allowed: \"anthropic:NAME\", \"scripted:FILE\"");
   EXPECT_EQ(
       error_of("permission_mode = 'yolo'"),
       user_ +

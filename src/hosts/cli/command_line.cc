@@ -17,7 +17,7 @@ std::variant<Request, UsageError> parse_command_line(int count, const char* cons
   bool wants_version = false;
   app.add_flag("--version", wants_version, "Print the version and exit");
   std::optional<std::string> model, mode;
-  app.add_option("--model", model, "anthropic:NAME, openai:NAME or scripted:FILE")->type_name("MODEL");
+  app.add_option("--model", model, "anthropic:NAME or scripted:FILE")->type_name("MODEL");
   app.add_option("--permission-mode", mode, "default, accept-edits, plan or bypass")->type_name("MODE");
   app.add_option("--config", request.config_file, "This file instead of the user's config.toml")->type_name("FILE");
   app.allow_extras();
