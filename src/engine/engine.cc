@@ -84,9 +84,8 @@ class Engine::Impl {
   NotificationQueue& notifications() { return notifications_; }
 
  private:
-  void prepare_folder() EXCLUDES(folder_mutex_);
-  std::shared_ptr<Output> make_output(const std::string& id) const;
-  void create_file(OutputFile& file) EXCLUDES(folder_mutex_);
+  int prepare_folder() EXCLUDES(folder_mutex_);
+  std::shared_ptr<Output> make_output(const std::string& id, int folder_error) const;
   std::optional<StartError> start(const LaunchRequest& request, bool foreground, const TaskTable::Opened& opened);
   void end_launch(Serial serial);
 
@@ -100,49 +99,36 @@ class Engine::Impl {
 
   Mutex folder_mutex_;
   bool folder_ready_ GUARDED_BY(folder_mutex_) = false;
-  int folder_error_ GUARDED_BY(folder_mutex_) = 0;
 
   Mutex close_mutex_;
   bool closed_ GUARDED_BY(close_mutex_) = false;
   CloseReport close_report_ GUARDED_BY(close_mutex_);
 };
 
-void Engine::Impl::prepare_folder() {
-  if (config_.output_folder.empty()) return;
+int Engine::Impl::prepare_folder() {
+  if (config_.output_folder.empty()) return 0;
   const MutexLock lock(folder_mutex_);
-  if (folder_ready_) return;
-  folder_error_ = make_private_folder(config_.output_folder);
-  if (folder_error_ != 0) return;
+  if (folder_ready_) return 0;
+  if (const int error = make_private_folder(config_.output_folder); error != 0) return error;
   folder_ready_ = true;
   table_.skip_foreground(last_foreground_file(config_.output_folder));
+  return 0;
 }
 
-std::shared_ptr<Output> Engine::Impl::make_output(const std::string& id) const {
+std::shared_ptr<Output> Engine::Impl::make_output(const std::string& id, int folder_error) const {
   std::unique_ptr<OutputFile> file;
   if (!config_.output_folder.empty()) {
     file = std::make_unique<OutputFile>(real_file_system(), config_.output_folder + "/" + id + ".output",
                                         config_.max_output_file_bytes);
+    if (folder_error != 0) file->refuse("mkdir", folder_error);
   }
   return std::make_shared<Output>(config_.max_output_chars, std::move(file));
 }
 
-void Engine::Impl::create_file(OutputFile& file) {
-  int error = 0;
-  {
-    const MutexLock lock(folder_mutex_);
-    error = folder_error_;
-  }
-  if (error != 0) {
-    file.refuse("mkdir", error);
-  } else {
-    file.create();
-  }
-}
-
 LaunchResult Engine::Impl::launch(LaunchRequest request, bool foreground) {
   request.cwd = request.cwd.empty() ? current_folder() : absolute(request.cwd);
-  prepare_folder();
-  auto result = table_.open(request, foreground, [this](const std::string& id) { return make_output(id); });
+  const int folder_error = prepare_folder();
+  auto result = table_.open(request, foreground, [&](const std::string& id) { return make_output(id, folder_error); });
   if (auto* rejected = std::get_if<Rejected>(&result)) return std::move(*rejected);
   const auto& opened = std::get<TaskTable::Opened>(result);
   if (!foreground && listener_ != nullptr) listener_->on_task_started(opened.snapshot);
@@ -155,7 +141,10 @@ LaunchResult Engine::Impl::launch(LaunchRequest request, bool foreground) {
                                       could_not_start_text(error->step, error->object, error->error)));
       table_.output_ended(opened.serial);
       table_.tree_gone(opened.serial);
-      if (opened.output->file() != nullptr) opened.output->file()->work();  // closes it
+      if (OutputFile* const file = opened.output->file()) {
+        while (file->work()) {  // makes it, empty, and closes it
+        }
+      }
     }
   }
   end_launch(opened.serial);
@@ -175,8 +164,6 @@ std::optional<StartError> Engine::Impl::start(const LaunchRequest& request, bool
   auto started = start_process(supervisor_.zygotes(), spec);
   if (auto* error = std::get_if<StartError>(&started)) return std::move(*error);
   auto& process = std::get<StartedProcess>(started);
-  // While the shell is on its way. The loop reads nothing before watch().
-  if (opened.output->file() != nullptr) create_file(*opened.output->file());
   StartedTask task;
   task.serial = opened.serial;
   task.keeper = std::move(process.keeper);

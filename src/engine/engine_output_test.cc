@@ -217,5 +217,13 @@ TEST(OutputTest, ASlowDiskSlowsItsTask) {
   EXPECT_TRUE(read.starts_with("1000000\n") && read.ends_with("1249999\n"));
 }
 
+TEST(OutputFolderTest, WhatPrintsNothingHasItsFileSoonForThoseWhoFollowIt) {
+  const TemporaryFolder folder;
+  Engine engine(test_config(folder));
+  const std::string id = launch(engine, "sleep 1000");
+  const std::string path = engine.get(id)->output_file;
+  EXPECT_TRUE(eventually([&] { return ::access(path.c_str(), F_OK) == 0; })) << path;
+}
+
 }  // namespace
 }  // namespace errand

@@ -19,8 +19,16 @@ OutputFile::OutputFile(FileSystem& system, std::string path, std::uint64_t max_b
     : system_(system), head_limit_(max_bytes - kRing - kMarkerSpace), path_(std::move(path)) {}
 
 void OutputFile::create() {
-  const int fd = system_.create(path());
+  const MutexLock name_lock(name_mutex_);
+  std::string path;
+  {
+    const MutexLock lock(mutex_);
+    if (made_) return;
+    path = path_;
+  }
+  const int fd = system_.create(path);
   const MutexLock lock(mutex_);
+  made_ = true;
   if (fd >= 0) {
     fd_.reset(fd);
   } else {
@@ -30,6 +38,7 @@ void OutputFile::create() {
 
 void OutputFile::refuse(std::string_view call, int error) {
   const MutexLock lock(mutex_);
+  made_ = true;
   fail(call, error);
 }
 
@@ -78,7 +87,9 @@ void OutputFile::rename(std::string path) {
   rename_to_ = std::move(path);
 }
 
-bool OutputFile::has_work() const { return rename_to_.has_value() || !pending_.empty() || (finished_ && !closed_); }
+bool OutputFile::has_work() const {
+  return !made_ || rename_to_.has_value() || !pending_.empty() || (finished_ && !closed_);
+}
 
 bool OutputFile::settled() const {
   const MutexLock lock(mutex_);
@@ -92,19 +103,25 @@ std::int64_t OutputFile::last_progress_ms() const {
 }
 
 bool OutputFile::work() {
+  bool make = false;
   std::string batch;
   std::optional<std::string> rename_to;
   {
     const MutexLock lock(mutex_);
     if (!has_work()) return false;
+    make = !made_;
     in_flight_ = rename_to_ || !pending_.empty() || left_out_ > 0;
-    if (rename_to_) {
+    if (make) {
+      // The rest is the next piece.
+    } else if (rename_to_) {
       rename_to = std::exchange(rename_to_, std::nullopt);
     } else {
       batch = std::exchange(pending_, {});
     }
   }
-  if (rename_to) {
+  if (make) {
+    create();
+  } else if (rename_to) {
     rename_now(*rename_to);
   } else if (!batch.empty()) {
     write_batch(std::move(batch));
@@ -183,7 +200,16 @@ void OutputFile::write_end() {
 }
 
 void OutputFile::rename_now(const std::string& to) {
-  const std::string from = path();
+  const MutexLock name_lock(name_mutex_);
+  std::string from;
+  {
+    const MutexLock lock(mutex_);
+    from = path_;
+    if (!made_) {
+      path_ = to;
+      return;
+    }
+  }
   const int result = system_.rename(from, to);
   const MutexLock lock(mutex_);
   if (result == 0) {
@@ -209,10 +235,12 @@ std::optional<std::string> OutputFile::error() const {
 }
 
 void OutputFile::remove() {
+  const MutexLock name_lock(name_mutex_);
   std::string path;
   {
     const MutexLock lock(mutex_);
     path = path_;
+    made_ = true;
   }
   system_.remove(path);
 }

@@ -27,10 +27,7 @@ class OutputFile {
 
   OutputFile(FileSystem& system, std::string path, std::uint64_t max_bytes);
 
-  // Makes the file. A failure is recorded and leaves a file that takes nothing.
-  void create() EXCLUDES(mutex_);
-
-  // The same outcome when there is no folder for it: `call` failed with `error` (-errno).
+  // There is no folder for it: `call` failed with `error` (-errno). The file is not made and takes nothing.
   void refuse(std::string_view call, int error) EXCLUDES(mutex_);
 
   // --- the reader loop's side ---
@@ -45,12 +42,13 @@ class OutputFile {
   void finish() EXCLUDES(mutex_);
   // Renames the file, by the writer.
   void rename(std::string path) EXCLUDES(mutex_);
-  // True when the file holds what it is going to hold of what came so far.
+  // True when the file holds what it is going to hold of what came so far. It may not be made yet if nothing came.
   bool settled() const EXCLUDES(mutex_);
   std::int64_t last_progress_ms() const EXCLUDES(mutex_);
 
   // --- the writer's side: one thread at a time ---
-  // One piece of work. True when more is left.
+  // One piece of work: the first makes the file (a failure is recorded and leaves a file that takes nothing). True when
+  // more is left.
   bool work() EXCLUDES(mutex_);
 
   // --- any thread ---
@@ -63,6 +61,7 @@ class OutputFile {
   void remove() EXCLUDES(mutex_);
 
  private:
+  void create() EXCLUDES(mutex_);
   bool has_work() const REQUIRES(mutex_);
   void leave_out(std::string_view bytes) REQUIRES(mutex_);
   void fail(std::string_view call, long error) REQUIRES(mutex_);
@@ -74,8 +73,10 @@ class OutputFile {
   FileSystem& system_;
   const std::uint64_t head_limit_;
 
+  Mutex name_mutex_;  // held over the calls that make, rename or remove the file; taken before mutex_
   mutable Mutex mutex_;
   std::string path_ GUARDED_BY(mutex_);
+  bool made_ GUARDED_BY(mutex_) = false;  // or never to be made
   std::optional<std::string> rename_to_ GUARDED_BY(mutex_);
   UniqueFd fd_ GUARDED_BY(mutex_);
   std::string pending_ GUARDED_BY(mutex_);

@@ -131,7 +131,7 @@ void work_off(OutputFile& file) {
 TEST(OutputFileTest, WithinTheCapEverythingIsWritten) {
   FakeDisk disk;
   OutputFile file(disk, "f", kCap);
-  file.create();
+  file.work();  // makes it
   file.append("one\n", 1);
   EXPECT_FALSE(file.settled());
   work_off(file);
@@ -144,10 +144,32 @@ TEST(OutputFileTest, WithinTheCapEverythingIsWritten) {
   EXPECT_FALSE(file.error());
 }
 
+// A start waits for no disk: the file is made by the writer, and may be renamed or given up before.
+TEST(OutputFileTest, RenamedBeforeItWasMadeItHasTheNewName) {
+  FakeDisk disk;
+  OutputFile file(disk, "fg-1", kCap);
+  file.append("early\n", 1);
+  file.rename_now("bg-1");
+  work_off(file);
+  EXPECT_EQ(file.path(), "bg-1");
+  EXPECT_EQ(disk.contents("bg-1"), "early\n");
+  EXPECT_FALSE(file.error());
+}
+
+TEST(OutputFileTest, RemovedBeforeItWasMadeItIsNeverMade) {
+  FakeDisk disk;
+  disk.create_error = EACCES;  // would be recorded
+  OutputFile file(disk, "fg-1", kCap);
+  file.finish();
+  file.remove();
+  work_off(file);
+  EXPECT_FALSE(file.error());
+}
+
 TEST(OutputFileTest, WhatFitsIntoTheRingNeedsNoMarker) {
   FakeDisk disk;
   OutputFile file(disk, "f", kCap);
-  file.create();
+  file.work();  // makes it
   const std::string head(kHead, 'h'), end(OutputFile::kRing, 'e');
   file.append(head + end, 1);
   EXPECT_EQ(file.unwritten_bytes(), OutputFile::kRing) << "not yet in the file";
@@ -160,7 +182,7 @@ TEST(OutputFileTest, WhatFitsIntoTheRingNeedsNoMarker) {
 TEST(OutputFileTest, OverTheCapTheMarkerCountsWhatIsMissing) {
   FakeDisk disk;
   OutputFile file(disk, "f", kCap);
-  file.create();
+  file.work();  // makes it
   const std::string head(kHead, 'h'), end(OutputFile::kRing, 'e');
   file.append(head + "lost" + end, 1);
   file.finish();
@@ -173,7 +195,7 @@ TEST(OutputFileTest, OverTheCapTheMarkerCountsWhatIsMissing) {
 TEST(OutputFileTest, AFullDiskIsSaidAndWhatIsMissingIsCounted) {
   FakeDisk disk;
   OutputFile file(disk, "f", kCap);
-  file.create();
+  file.work();  // makes it
   file.append("one\n", 1);
   work_off(file);
   disk.set(3, false);
@@ -195,7 +217,7 @@ TEST(OutputFileTest, AFileThatCannotBeMadeTakesNothing) {
   FakeDisk disk;
   disk.create_error = EACCES;
   OutputFile file(disk, "f", kCap);
-  file.create();
+  file.work();  // makes it
   EXPECT_EQ(file.error(), "open: Permission denied");
   EXPECT_TRUE(file.append("one\n", 1).room);
   file.finish();
@@ -206,7 +228,7 @@ TEST(OutputFileTest, AFileThatCannotBeMadeTakesNothing) {
 TEST(OutputFileTest, AFullBufferAsksForAPause) {
   FakeDisk disk;
   OutputFile file(disk, "f", 1 << 30);
-  file.create();
+  file.work();  // makes it
   const std::string chunk(64 * 1024, 'x');
   EXPECT_TRUE(file.append(chunk, chunk.size()).room);
   EXPECT_TRUE(file.append(chunk, chunk.size()).room);
@@ -220,7 +242,7 @@ TEST(OutputFileTest, AFullBufferAsksForAPause) {
 TEST(OutputFileTest, ARenameGoesBehindWhatWasWritten) {
   FakeDisk disk;
   OutputFile file(disk, "fg-1", kCap);
-  file.create();
+  file.work();  // makes it
   file.append("one\n", 1);
   file.rename("bg-1");
   EXPECT_EQ(file.path(), "fg-1");
@@ -233,7 +255,7 @@ TEST(OutputFileTest, ARenameGoesBehindWhatWasWritten) {
 
 std::shared_ptr<Output> output_on(FakeDisk& disk, const std::string& name) {
   auto output = std::make_shared<Output>(1024, std::make_unique<OutputFile>(disk, name, 1 << 20));
-  output->file()->create();
+  output->file()->work();  // makes it
   return output;
 }
 

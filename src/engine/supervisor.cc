@@ -23,7 +23,8 @@ namespace errand {
 namespace {
 
 constexpr std::size_t kChunk = 64 * 1024;  // a read: no task gets more in one round of the loop
-constexpr std::int64_t kSpareIdleMs = 20;
+constexpr std::int64_t kSpareIdleMs =
+    20;  // after a start, for what can wait: the spare keeper, the file of what prints nothing
 constexpr std::int64_t kSettleMs = 20;  // for what is dying when the output has ended
 constexpr std::int64_t kFlushMs = 100;  // an end waits so long for its file; a disk that hangs delays it no longer
 constexpr std::int64_t kKeeperPatienceMs = 2500;
@@ -169,6 +170,7 @@ void Supervisor::take_started() {
     Live& added = *live;
     lives_[serial] = std::move(live);
     timers_.set(0, TimerKind::spare, monotonic_ms() + kSpareIdleMs);
+    if (added.task.output->file() != nullptr) timers_.set(serial, TimerKind::file, monotonic_ms() + kSpareIdleMs);
     if (table_.stop_wanted(serial)) send_stop(added);
   }
 }
@@ -220,6 +222,10 @@ void Supervisor::handle_timer(Timers::Due due) {
       decide(live, TaskEvent::timed_out,
              outcome_of_failure(EndCause::timed_out,
                                 timed_out_text(live.task.timeout.value_or(std::chrono::milliseconds(0)))));
+      break;
+    case TimerKind::file:
+      // Not at the start: making a file may take longer than the start, and competes with it.
+      queue_file(live);
       break;
     case TimerKind::settle:
       try_publish(live);

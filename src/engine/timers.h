@@ -15,6 +15,7 @@ namespace errand {
 
 enum class TimerKind : std::uint8_t {
   timeout,     // the task's own
+  file,        // what has printed nothing yet gets its file, for those who follow it
   settle,      // the publication of a decided outcome is to be looked at again
   unblock,     // the file's buffer has been full since
   stop_check,  // the keeper has not answered a stop
@@ -22,7 +23,7 @@ enum class TimerKind : std::uint8_t {
   spare,       // of no task: the spare keeper
   writers,     // of no task: do the writer threads hang?
 };
-constexpr std::size_t kTimerKinds = 7;
+constexpr std::size_t kTimerKinds = 8;
 
 class Timers {
  public:

@@ -95,6 +95,10 @@ int Keeper::run() {
   }
   ask_for_sender(channel_.get());
 
+  // Whoever had us forked for a start of now has sent it already.
+  pollfd order{channel_.get(), POLLIN, 0};
+  if (::poll(&order, 1, 0) == 0) rehearse_start();
+
   while (!done_) {
     pollfd waits[] = {
         {signals_.get(), POLLIN, 0}, {channel_.get(), POLLIN, 0}, {host_gone_ ? -1 : world_.host_pidfd, POLLIN, 0}};

@@ -57,19 +57,24 @@ int run_in_child(void* argument) {
   fail(result, StartStep::exec);
 }
 
+constexpr std::size_t kStackBytes = 64 * 1024;
+
+// The child's; kept from the rehearsal to the start.
+void* stack = MAP_FAILED;
+
 }  // namespace
 
 Started start_shell(const Shell& shell) {
   Started result;
-  constexpr std::size_t kStackBytes = 64 * 1024;
-  void* stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) {
+    stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  }
   if (stack == MAP_FAILED) return {-1, StartStep::fork, errno};
 
   Order order{&shell, &result};
   const pid_t pid =
       ::clone(run_in_child, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &order);
   const int clone_error = errno;
-  ::munmap(stack, kStackBytes);
   if (pid < 0) return {-1, StartStep::fork, clone_error};
   if (result.step != StartStep::none) {
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -78,7 +83,16 @@ Started start_shell(const Shell& shell) {
     return result;
   }
   result.pid = pid;
+  ::munmap(stack, kStackBytes);
+  stack = MAP_FAILED;
   return result;
+}
+
+void rehearse_start() {
+  Shell nowhere;
+  nowhere.cwd = "";
+  nowhere.output = 0;
+  start_shell(nowhere);
 }
 
 }  // namespace errand::keeper

@@ -32,4 +32,8 @@ struct Started {
 
 Started start_shell(const Shell& shell);
 
+// Goes most of the way to a start that fails, so that the pages which a start writes to are the caller's own already
+// and a real one need not wait for them. For a spare keeper that has time.
+void rehearse_start();
+
 }  // namespace errand::keeper
