@@ -170,9 +170,8 @@ TEST_F(ConfigTest, WrongTypesAreRefused) {
   EXPECT_EQ(error_of("deny = ['']"),
             user_ + ":1: deny: [\"\"] is not allowed; allowed: a list of strings that are not empty");
   EXPECT_EQ(error_of("shell = 'zsh'"), user_ + ":1: shell: \"zsh\" is not allowed; allowed: an absolute path");
-  EXPECT_EQ(
-      error_of("model = 'gpt'"),
-      user_ + ":1: model: \"gpt\" is not allowed; allowed: \"anthropic:NAME\", \"scripted:FILE\"");
+  EXPECT_EQ(error_of("model = 'gpt'"),
+            user_ + ":1: model: \"gpt\" is not allowed; allowed: \"anthropic:NAME\", \"scripted:FILE\"");
   EXPECT_EQ(
       error_of("permission_mode = 'yolo'"),
       user_ +

@@ -109,8 +109,7 @@ std::string notice_line(const Notification& notice, NoticeMark mark) {
 
 std::string short_command(std::string_view command, std::size_t max) {
   std::string line(command);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
+  std::replace_if(line.begin(), line.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
   line = terminal::plain_text(line);
   if (utf8_length(line) <= max) return line;
   std::size_t at = 0;

@@ -205,9 +205,7 @@ class TerminalForm : public Core::Form {
     if (decoder_.waiting()) escape_at_ms_ = now() + escape_ms;
   }
 
-  bool question_waits() {
-    return question_ && !question_open_ && !quitting_ && screen_.pending_output().empty();
-  }
+  bool question_waits() { return question_ && !question_open_ && !quitting_ && screen_.pending_output().empty(); }
 
   // A question stands on the screen before it takes keys, and what was typed until then goes where it was meant to go.
   bool open_question() {
