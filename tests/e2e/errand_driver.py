@@ -50,6 +50,13 @@ def poll(what, deadline=DEADLINE, message="condition"):
         time.sleep(0.01)
 
 
+def sanitized():
+    """A build with AddressSanitizer or ThreadSanitizer: its memory and its crashes are not the product's."""
+    with open(ERRAND, "rb") as file:
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
 def process(pid):
     """(parent, state, command) of a live process, else None. Zombies are answered with state Z."""
     try:
@@ -355,10 +362,11 @@ class Tmux:
         config = box.path("tmux.conf")
         with open(config, "w", encoding="utf-8") as file:
             file.write("set -g remain-on-exit on\nset -g status off\nset -g escape-time 0\nset -g history-limit 5000\n")
-        # tmux does not always learn how its pane ended; a shell round it does.
+        # tmux does not always learn how its pane ended; a shell round it does. A Ctrl+C typed just after errand has given
+        # the terminal back must not end the shell before it has written that down.
         self._status = box.path(f"tmux-{uuid.uuid4().hex}.status")
         command = ["env", "-i", *[f"{k}={v}" for k, v in env.items() if k != "TERM"], "TERM=tmux-256color",
-                   "sh", "-c", '"$@"; echo $? >"$0.new"; mv "$0.new" "$0"', self._status, *argv]
+                   "sh", "-c", 'trap : INT; "$@"; echo $? >"$0.new"; mv "$0.new" "$0"', self._status, *argv]
         self._call("-f", config, "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", cwd, *command)
         self.pid = int(self._call("display-message", "-p", "#{pane_pid}"))
 
