@@ -190,7 +190,7 @@ class Anthropic : public Model {
     if (exchange.head.header("x-should-retry") == "false") result.retryable = false;
     // An HTTP date is allowed too; then our own back-off serves.
     if (const auto after = whole_number(exchange.head.header("retry-after"))) result.retry_after_ms = *after * 1000;
-    if (const auto after = whole_number(exchange.head.header("retry-after-ms"))) result.retry_after_ms = *after;
+    if (const auto after = whole_number(exchange.head.header("retry-after-ms"))) result.retry_after_ms = after;
   }
 
   std::string server_message(const std::string& body) const {

@@ -296,7 +296,7 @@ std::string PermissionPipeline::pattern_for(const PermissionQuery& query) const 
     const fs::path folder = inside ? relative.parent_path() : resolved(query.subject).parent_path();
     return "edit(" + (folder / "**").string() + ")";
   }
-  const std::string exact = "bash(" + escape_stars(query.subject) + ")";
+  std::string exact = "bash(" + escape_stars(query.subject) + ")";
   const ShellScript script = parse_shell(query.subject, own_surroundings(query.folder));
   const ShellCommand* only = nullptr;
   for (const ShellCommand& command : script.commands) {
