@@ -61,7 +61,8 @@ class NothingLeft(unittest.TestCase):
         self.start(run)
         run.line("/quit")
         self.assertEqual(run.end(), 0)
-        self.assertEqual(self.box.processes(), {})
+        self.assertEqual(self.sleeps(), [])
+        self.box.wait_gone()  # the zygote and a spare keeper, which end when they see errand gone
 
     def by_signal(self, number, codes):
         run = self.box.pipe()
