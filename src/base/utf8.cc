@@ -82,6 +82,15 @@ std::string_view utf8_suffix(std::string_view text, std::size_t bytes) {
   return text.substr(start);
 }
 
+std::size_t utf8_offset(std::string_view text, std::size_t index) {
+  std::size_t seen = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (is_continuation(static_cast<unsigned char>(text[at]))) continue;
+    if (seen++ == index) return at;
+  }
+  return text.size();
+}
+
 std::size_t utf8_length(std::string_view text) {
   std::size_t length = 0;
   for (const char c : text) length += is_continuation(static_cast<unsigned char>(c)) ? 0 : 1;
@@ -91,14 +100,6 @@ std::size_t utf8_length(std::string_view text) {
 std::string cut_middle(std::string_view text, std::size_t max) {
   const std::size_t length = utf8_length(text);
   if (length <= max) return std::string(text);
-  const auto offset_of = [&](std::size_t code_point) {
-    std::size_t offset = 0;
-    for (std::size_t seen = 0; offset < text.size(); ++offset) {
-      if (is_continuation(static_cast<unsigned char>(text[offset]))) continue;
-      if (seen++ == code_point) break;
-    }
-    return offset;
-  };
   // The note's own length depends on the count it holds; the count of what is cut is exact.
   std::size_t kept = max;
   std::string note;
@@ -109,7 +110,8 @@ std::string cut_middle(std::string_view text, std::size_t max) {
   const std::size_t head = kept - kept / 2;
   const std::size_t tail = kept / 2;
   note = "... (" + std::to_string(length - head - tail) + " characters cut) ...";
-  return std::string(text.substr(0, offset_of(head))) + note + std::string(text.substr(offset_of(length - tail)));
+  return std::string(text.substr(0, utf8_offset(text, head))) + note +
+         std::string(text.substr(utf8_offset(text, length - tail)));
 }
 
 }  // namespace errand

@@ -16,16 +16,6 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-// The offset of the code point `index` of a valid text; its size when there is none.
-std::size_t offset_of(std::string_view text, std::size_t index) {
-  std::size_t seen = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) continue;
-    if (seen++ == index) return at;
-  }
-  return text.size();
-}
-
 std::string count_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " process" : " processes") + " still running";
 }
@@ -67,14 +57,14 @@ std::string notice_tail(std::string_view text) {
   }
   text.remove_prefix(at);
   const std::size_t length = utf8_length(text);
-  if (length > kNoticeTailCharacters) text.remove_prefix(offset_of(text, length - kNoticeTailCharacters));
+  if (length > kNoticeTailCharacters) text.remove_prefix(utf8_offset(text, length - kNoticeTailCharacters));
   return std::string(text);
 }
 
 std::string notice_result(std::string_view text) {
   const std::size_t length = utf8_length(text);
   if (length <= kNoticeResultCharacters) return std::string(text);
-  return std::string(text.substr(0, offset_of(text, kNoticeResultCharacters))) + "\n... (" +
+  return std::string(text.substr(0, utf8_offset(text, kNoticeResultCharacters))) + "\n... (" +
          std::to_string(length - kNoticeResultCharacters) + " characters cut)";
 }
 

@@ -334,10 +334,7 @@ std::string joined_words(const std::vector<ShellWord>& words, std::size_t first)
   return text;
 }
 
-std::string quote_for_shell(std::string_view text) {
-  constexpr std::string_view kSafe =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-~*?[]{}^$!#";
-  if (!text.empty() && text.find_first_not_of(kSafe) == std::string_view::npos) return std::string(text);
+std::string shell_quote(std::string_view text) {
   std::string quoted = "'";
   for (char c : text) {
     if (c == '\'') {
@@ -347,6 +344,13 @@ std::string quote_for_shell(std::string_view text) {
     }
   }
   return quoted + "'";
+}
+
+std::string quote_for_shell(std::string_view text) {
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-~*?[]{}^$!#";
+  if (!text.empty() && text.find_first_not_of(kSafe) == std::string_view::npos) return std::string(text);
+  return shell_quote(text);
 }
 
 }  // namespace errand

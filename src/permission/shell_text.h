@@ -58,6 +58,8 @@ std::string mark_unresolved(std::string_view text);
 // The words from `first` on as a text to be read again, as eval and ssh do.
 std::string joined_words(const std::vector<ShellWord>& words, std::size_t first);
 
+// In single quotes, whatever it is: one word for every shell.
+std::string shell_quote(std::string_view text);
 // Single quotes where a shell would need quotes.
 std::string quote_for_shell(std::string_view text);
 

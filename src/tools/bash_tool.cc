@@ -10,6 +10,7 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
+#include "permission/shell_text.h"
 #include "support/paths.h"
 #include "tools/builtin.h"
 #include "tools/file_access.h"
@@ -20,18 +21,6 @@ namespace errand {
 namespace {
 
 constexpr std::int64_t kDefaultTimeoutMs = 120000;
-
-std::string shell_quote(std::string_view text) {
-  std::string quoted = "'";
-  for (char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
-}
 
 // A private file in which the shell leaves its folder when it exits. A descriptor would be inherited by everything that
 // the command starts; a file is not.
