@@ -13,6 +13,7 @@
 #include "base/folder.h"
 #include "engine/environment.h"
 #include "engine/file_system.h"
+#include "engine/keeper_path.h"
 #include "engine/launcher.h"
 #include "engine/process_list.h"
 #include "engine/supervisor.h"

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -83,20 +82,6 @@ std::string find_shell(const EngineConfig& config) {
     if (is_program(candidate)) return candidate;
   }
   return "/bin/sh";
-}
-
-std::string find_keeper(const EngineConfig& config) {
-  if (!config.keeper_path.empty()) return config.keeper_path;
-  char self[PATH_MAX];
-  const ssize_t size = ::readlink("/proc/self/exe", self, sizeof self);
-  std::string folder(self, size > 0 ? static_cast<std::size_t>(size) : 0);
-  folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/'));
-  const std::string candidates[] = {folder + "/errand-keeper", folder + "/../libexec/errand/errand-keeper",
-                                    "/usr/local/libexec/errand/errand-keeper", "/usr/libexec/errand/errand-keeper"};
-  for (const std::string& candidate : candidates) {
-    if (is_program(candidate)) return candidate;
-  }
-  return candidates[0];
 }
 
 bool is_blank(std::string_view text) {

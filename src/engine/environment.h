@@ -20,10 +20,6 @@ std::string random_token();
 // The configured shell; else bash where PATH or /bin, /usr/bin have it; else sh.
 std::string find_shell(const EngineConfig& config);
 
-// The keeper's program: as configured, beside the running executable, or where an installation puts it. Of several
-// candidates the first that exists; the first of all when none does, so that the error names a sensible path.
-std::string find_keeper(const EngineConfig& config);
-
 // Kotlin's isBlank(): empty, or nothing but white space, Unicode's included.
 bool is_blank(std::string_view text);
 
