@@ -72,6 +72,10 @@ struct TaskRecord {
   std::optional<std::string> output_error;         // why the file is incomplete, e.g. "write: No space left on device"
 
   std::vector<ProcessInfo> processes;  // live, and after the end while any survive
+
+  // Sampled: the sum over the tree at each look, and what was reaped. Lower bounds that never decrease.
+  double cpu_seconds = 0;  // user and system
+  std::uint64_t peak_rss_bytes = 0;
 };
 
 // Never null where a function says so; shared freely between threads.

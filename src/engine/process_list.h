@@ -8,14 +8,19 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/ports.h"
 #include "errand/engine.h"
 #include "errand/task.h"
 
 namespace errand {
 
 // The living descendants of `root` (a keeper; itself left out), by pid, with their commands and listening TCP ports.
-// Zombies and processes that are past their exit are no longer alive.
+// Zombies and processes that are past their exit are no longer alive. Of a process that may not be read (another
+// user's) no ports are known.
 std::vector<ProcessInfo> living_descendants(pid_t root);
+
+// All descendants of `root`, by pid, with the dead ones among them.
+std::vector<pid_t> descendants(pid_t root);
 
 // Why a stop could not end it: "not permitted", "uninterruptible", else "still running".
 std::string why_left(pid_t pid);
