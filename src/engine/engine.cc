@@ -172,8 +172,7 @@ std::optional<StartError> Engine::Impl::start(const LaunchRequest& request, bool
   task.output = opened.output;
   task.timeout = request.timeout;
   task.foreground = foreground;
-  task.cwd = request.cwd;
-  task.shell = shell_;
+  task.spec = std::move(spec);
   return supervisor_.watch(std::move(task));
 }
 

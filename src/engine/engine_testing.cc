@@ -136,6 +136,18 @@ std::vector<pid_t> processes_with(const std::string& name_and_value) {
   return found;
 }
 
+std::vector<pid_t> zygotes_of(pid_t host) {
+  // A zygote holds a pidfd of its host as descriptor 4, and its keepers do too.
+  const std::string wanted = "\nPid:\t" + std::to_string(host == 0 ? ::getpid() : host) + "\n";
+  std::vector<pid_t> found;
+  for (const pid_t pid : all_processes()) {
+    const std::string folder = "/proc/" + std::to_string(pid);
+    if (read_file(folder + "/comm") != "errand-zygote\n" || !process_exists(pid)) continue;
+    if (read_file(folder + "/fdinfo/4").find(wanted) != std::string::npos) found.push_back(pid);
+  }
+  return found;
+}
+
 int open_descriptors() {
   int count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;

@@ -80,6 +80,8 @@ bool file_exists(const std::string& path);
 bool process_exists(pid_t pid);  // zombies do not count
 // Living processes whose environment holds NAME=value; zombies do not count.
 std::vector<pid_t> processes_with(const std::string& name_and_value);
+// The living zygotes that serve a host, this process by default.
+std::vector<pid_t> zygotes_of(pid_t host = 0);
 int open_descriptors();
 // Children of this process, zombies included.
 std::vector<pid_t> own_children();

@@ -4,9 +4,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "keeper/protocol.h"
@@ -19,6 +23,8 @@ const std::uint64_t kNofileAtStart = [] {
   rlimit limit{};
   return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? static_cast<std::uint64_t>(limit.rlim_cur) : 0;
 }();
+
+constexpr int kAttempts = 3;
 
 void add(std::string& strings, std::string_view text) {
   strings += text;
@@ -33,6 +39,19 @@ bool write_all(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+// A keeper that could not be, or could not go on, may have said why before it went.
+std::optional<StartError> last_words(int channel) {
+  keeper::KeeperEvent event;
+  ssize_t got = 0;
+  do {
+    got = ::recv(channel, &event, sizeof event, MSG_DONTWAIT);
+  } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
+  if (got != static_cast<ssize_t>(sizeof event) || event.kind != keeper::KeeperEventKind::could_not_start) {
+    return std::nullopt;
+  }
+  return StartError{"fork", "", event.error};
 }
 
 }  // namespace
@@ -64,13 +83,15 @@ std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, co
   const int fds[] = {memory.get(), write_end.get()};
 
   auto taken = zygotes.take();
-  for (int attempt = 0;; ++attempt) {
+  for (int attempt = 1;; ++attempt) {
     if (auto* error = std::get_if<StartError>(&taken)) return std::move(*error);
     KeeperChannel& keeper = std::get<KeeperChannel>(taken);
     const int error = send_packet(keeper.channel.get(), &request, sizeof request, fds, 2);
     if (error == 0) return StartedProcess{std::move(keeper), std::move(read_end)};
-    // A spare that was killed while it waited has started nothing.
-    if (attempt > 0 || (error != EPIPE && error != ECONNRESET)) return StartError{"fork", "", error};
+    if (error != EPIPE && error != ECONNRESET) return StartError{"fork", "", error};
+    if (auto reason = last_words(keeper.channel.get())) return std::move(*reason);
+    // One that was killed while it waited, or died with its zygote before it was forked, has started nothing.
+    if (attempt == kAttempts) return StartError{"fork", "", error};
     taken = zygotes.fork_one();
   }
 }

@@ -3,22 +3,12 @@
 // and nothing is waited for; what the keeper makes of it, the supervisor hears.
 #pragma once
 
-#include <string>
 #include <variant>
-#include <vector>
 
-#include "engine/mailbox.h"
+#include "engine/start_spec.h"
 #include "engine/zygote_client.h"
 
 namespace errand {
-
-struct StartSpec {
-  std::string cwd;
-  std::string shell;
-  std::string command;
-  std::vector<std::string> environment;
-  std::chrono::milliseconds grace{2000};
-};
 
 struct StartedProcess {
   KeeperChannel keeper;

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/thread_annotations.h"
 #include "engine/output.h"
+#include "engine/start_spec.h"
 #include "engine/task_table.h"
 #include "engine/zygote_client.h"
 
@@ -31,8 +31,7 @@ struct StartedTask {
   std::shared_ptr<Output> output;
   std::optional<std::chrono::milliseconds> timeout;
   bool foreground = false;
-  std::string cwd;  // for the text of a failed start
-  std::string shell;
+  StartSpec spec;  // empty from the shell's start on
 };
 
 // Not called Message: that is the conversation's, and two types of one name in a program are one to its templates.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "engine/launcher.h"
 #include "engine/process_list.h"
 #include "engine/signal_block.h"
 #include "engine/task_text.h"
@@ -30,6 +31,7 @@ constexpr std::int64_t kFlushMs = 100;  // an end waits so long for its file; a 
 constexpr std::int64_t kKeeperPatienceMs = 2500;
 constexpr std::int64_t kSweepPauseMs = 10;
 constexpr int kMaxSweeps = 300;
+constexpr int kNewStarts = 3;  // of a task whose order nobody read
 
 // What an epoll event is about stands in the low bits of its key; above them the serial, or the zygote's generation.
 constexpr std::uint64_t kWakeKey = 0;
@@ -277,7 +279,14 @@ bool Supervisor::read_chunk(Live& live) {
     if (errno == EAGAIN) return false;
   }
   if (got <= 0) {
-    close_pipe(live);
+    if (live.heard || !live.task.keeper.channel) {
+      close_pipe(live);
+    } else {
+      // A keeper that dies before it has read its order takes the pipe along, and the start may be made anew with
+      // another one: what this end means, the keeper's next word or its own end says.
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, live.task.pipe.get(), nullptr);
+      live.ended_early = true;
+    }
     return false;
   }
   const OutputFile::Appended appended =
@@ -364,6 +373,7 @@ void Supervisor::read_keeper(Live& live) {
       live.keeper_pid = sender.pid;
     }
     live.heard = true;
+    if (std::exchange(live.ended_early, false)) close_pipe(live);
     on_keeper_event(live, event);
   }
 }
@@ -373,11 +383,12 @@ void Supervisor::on_keeper_event(Live& live, const keeper::KeeperEvent& event) {
   switch (event.kind) {
     case keeper::KeeperEventKind::started:
       table_.keeper_started(serial, live.keeper_pid);
+      live.task.spec = {};
       break;
     case keeper::KeeperEventKind::could_not_start: {
       std::string object;
-      if (event.step == keeper::StartStep::chdir) object = live.task.cwd;
-      if (event.step == keeper::StartStep::exec) object = live.task.shell;
+      if (event.step == keeper::StartStep::chdir) object = live.task.spec.cwd;
+      if (event.step == keeper::StartStep::exec) object = live.task.spec.shell;
       decide(live, TaskEvent::start_failed,
              outcome_of_failure(EndCause::could_not_start,
                                 could_not_start_text(step_text(event.step), object, event.error)));
@@ -420,18 +431,45 @@ void Supervisor::on_keeper_closed(Live& live) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, live.task.keeper.channel.get(), nullptr);
   live.task.keeper.channel.close();
   timers_.clear(live.task.serial, TimerKind::stop_check);
-  if (live.gone) return;
-  if (!live.heard && live.left_unread && live.stops_sent == 0) {
+  if (!live.gone && !live.heard && live.left_unread && live.stops_sent == 0) {
     // The request to start was never read: the zygote died before it forked, or the spare did, and nothing was started.
-    return decide(live, TaskEvent::start_failed,
-                  outcome_of_failure(EndCause::could_not_start, could_not_start_text("fork", "", ECONNRESET)));
+    StartError error{"fork", "", ECONNRESET};
+    if (live.new_starts < kNewStarts && !table_.stop_wanted(live.task.serial)) {
+      auto failure = start_anew(live);
+      if (!failure) return;
+      error = std::move(*failure);
+    }
+    return decide(
+        live, TaskEvent::start_failed,
+        outcome_of_failure(EndCause::could_not_start, could_not_start_text(error.step, error.object, error.error)));
   }
+  if (std::exchange(live.ended_early, false)) close_pipe(live);
+  if (live.gone) return;
   // Its zygote ends what it leaves, if that lives; whatever it misses is found by the token.
   const bool swept = live.task.keeper.zygote->alive();
   decide(live, TaskEvent::keeper_lost,
          outcome_of_failure(EndCause::keeper_lost, swept ? "keeper lost" : "keeper lost; processes may be left"));
   lost_.insert(live.task.serial);
   timers_.set(0, TimerKind::sweep, monotonic_ms());
+}
+
+std::optional<StartError> Supervisor::start_anew(Live& live) {
+  ++live.new_starts;
+  auto started = start_process(zygotes_, live.task.spec);
+  if (auto* error = std::get_if<StartError>(&started)) return std::move(*error);
+  auto& process = std::get<StartedProcess>(started);
+  // A forked copy of the host may hold the first pipe open, so closing it would not take it out of the set.
+  if (!live.ended_early) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, live.task.pipe.get(), nullptr);
+  live.ended_early = live.left_unread = false;
+  live.task.pipe = std::move(process.pipe);
+  live.task.keeper = std::move(process.keeper);
+  const Serial serial = live.task.serial;
+  timers_.set(0, TimerKind::spare, monotonic_ms() + kSpareIdleMs);
+  int error = epoll_add(epoll_.get(), live.task.keeper.channel.get(), EPOLLIN | EPOLLRDHUP, key_of(serial, kKeeper));
+  if (error == 0) error = epoll_add(epoll_.get(), live.task.pipe.get(), EPOLLIN, key_of(serial, kPipe));
+  if (error == 0) return std::nullopt;
+  live.task.keeper.channel.close();  // whose keeper ends what it has started
+  return StartError{"epoll_ctl", "", -error};
 }
 
 void Supervisor::sweep_lost() {

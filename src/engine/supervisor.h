@@ -62,6 +62,8 @@ class Supervisor {
     bool printed = false;            // anything at all
     bool heard = false;              // the keeper said something
     bool left_unread = false;        // it went without having read what it was told
+    int new_starts = 0;              // for that
+    bool ended_early = false;        // the pipe's end came before the keeper's first word
     bool empty = false;              // the keeper says that nothing is left
     bool none_left_at_exit = false;  // so did the shell's exit
     bool gone = false;               // the table knows it
@@ -99,6 +101,8 @@ class Supervisor {
   void read_keeper(Live& live);
   void on_keeper_event(Live& live, const keeper::KeeperEvent& event);
   void on_keeper_closed(Live& live);
+  // Nothing, or why not.
+  std::optional<StartError> start_anew(Live& live);
   void sweep_lost();
   void tree_gone(Live& live);
 

@@ -127,7 +127,6 @@ class NothingLeft(unittest.TestCase):
         with open(f"/proc/{zygote}/comm", encoding="utf-8") as file:
             self.assertEqual(file.read().strip(), "errand-zygote")
         os.kill(zygote, signal.SIGKILL)
-        poll(lambda: not alive(zygote), message="the zygote's end")
         run.line("!echo later launches work")
         run.expect("^later launches work$")
         self.assertGreaterEqual(len(self.sleeps()), 5)
