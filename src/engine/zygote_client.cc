@@ -18,12 +18,11 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "engine/hidden_child.h"
 #include "keeper/protocol.h"
 
 namespace errand {
 namespace {
-
-constexpr int kPidFdType = 3;  // P_PIDFD, which glibc's idtype_t has only in newer headers
 
 int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
@@ -49,43 +48,56 @@ class SpawnSetup {
   posix_spawnattr_t attributes;
 };
 
-// Starts `program` with control, host pidfd and itself as descriptors 3, 4 and 5 and nothing else; the child's exit
-// status, or -errno. The child exits at once: what it forked runs on.
-int spawn_and_wait(int program, int control, int host) {
+struct Spawn {
   SpawnSetup setup;
-  ::posix_spawn_file_actions_addopen(&setup.actions, 0, "/dev/null", O_RDWR, 0);
-  ::posix_spawn_file_actions_adddup2(&setup.actions, 0, 1);
-  ::posix_spawn_file_actions_adddup2(&setup.actions, 0, 2);
-  ::posix_spawn_file_actions_adddup2(&setup.actions, control, keeper::kControlFd);
-  ::posix_spawn_file_actions_adddup2(&setup.actions, host, keeper::kHostPidFd);
-  ::posix_spawn_file_actions_adddup2(&setup.actions, program, 5);
-  ::posix_spawn_file_actions_addclosefrom_np(&setup.actions, 6);
-  // Not sigfillset(): it leaves out the two signals that glibc uses itself, and posix_spawn would then leave these
-  // ignored in the zygote and in every task.
-  sigset_t signals;
-  std::memset(&signals, 0xFF, sizeof signals);
-  ::posix_spawnattr_setsigdefault(&setup.attributes, &signals);
-  ::sigemptyset(&signals);
-  ::posix_spawnattr_setsigmask(&setup.attributes, &signals);
-  ::posix_spawnattr_setflags(&setup.attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  int result = 0;  // the program's exit status, or -errno
+};
 
+// In the hidden child. The program exits at once: what it forked runs on.
+void spawn_and_wait(void* argument) {
+  auto& spawn = *static_cast<Spawn*>(argument);
   char name[] = "errand-keeper", role[] = "zygote";
   char* const arguments[] = {name, role, nullptr};
   char* const environment[] = {nullptr};
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, "/proc/self/fd/5", &setup.actions, &setup.attributes, arguments, environment);
-  if (error != 0) return -error;
-  // By pidfd where there is one: a host's own wait(-1) may have taken the pid, which may then be somebody else's.
-  const UniqueFd pidfd(open_pidfd(pid));
+  const int error =
+      ::posix_spawn(&pid, "/proc/self/fd/5", &spawn.setup.actions, &spawn.setup.attributes, arguments, environment);
+  if (error != 0) {
+    spawn.result = -error;
+    return;
+  }
   siginfo_t info{};
   int result = 0;
   do {
-    result = pidfd ? ::waitid(static_cast<idtype_t>(kPidFdType), static_cast<id_t>(pidfd.get()), &info, WEXITED)
-                   : ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED);
+    result = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED);
   } while (result != 0 && errno == EINTR);
-  // Reaped by somebody else: whether the zygote lives will be seen at its socket.
-  if (result != 0) return 0;
-  return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+  // Nobody to wait for where the host ignores its children: whether the zygote lives will be seen at its socket.
+  if (result != 0) return;
+  spawn.result = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+}
+
+// Starts `program` with control, host pidfd and itself as descriptors 3, 4 and 5 and nothing else; its exit status, or
+// -errno. Hidden, since the host may be waiting for any child, in whatever thread.
+int start_program(int program, int control, int host) {
+  Spawn spawn;
+  auto& actions = spawn.setup.actions;
+  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, 0, 1);
+  ::posix_spawn_file_actions_adddup2(&actions, 0, 2);
+  ::posix_spawn_file_actions_adddup2(&actions, control, keeper::kControlFd);
+  ::posix_spawn_file_actions_adddup2(&actions, host, keeper::kHostPidFd);
+  ::posix_spawn_file_actions_adddup2(&actions, program, 5);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, 6);
+  // Not sigfillset(): it leaves out the two signals that glibc uses itself, and posix_spawn would then leave these
+  // ignored in the zygote and in every task.
+  sigset_t signals;
+  std::memset(&signals, 0xFF, sizeof signals);
+  ::posix_spawnattr_setsigdefault(&spawn.setup.attributes, &signals);
+  ::sigemptyset(&signals);
+  ::posix_spawnattr_setsigmask(&spawn.setup.attributes, &signals);
+  ::posix_spawnattr_setflags(&spawn.setup.attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  const int error = run_in_hidden_child(spawn_and_wait, &spawn);
+  return error != 0 ? -error : spawn.result;
 }
 
 }  // namespace
@@ -146,7 +158,7 @@ std::variant<std::shared_ptr<Zygote>, StartError> ZygoteClient::start() {
   UniqueFd host(open_pidfd(::getpid()));
   if (host) host = above_targets(std::move(host));
   if (!host) return StartError{"pidfd_open", "", errno};
-  const int status = spawn_and_wait(program_.get(), theirs.get(), host.get());
+  const int status = start_program(program_.get(), theirs.get(), host.get());
   if (status < 0) return StartError{"exec", keeper_path_, -status};
   theirs.reset();
   if (status != 0) return StartError{"exec", keeper_path_, EAGAIN};
