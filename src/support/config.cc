@@ -13,7 +13,7 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
-#include "support/json.h"
+#include "support/config_text.h"
 #include "support/paths.h"
 #include "support/toml_file.h"
 
@@ -35,16 +35,7 @@ ConfigKey guarded_key(std::string_view name, ConfigValue fallback, std::string_v
   return {name, std::move(fallback), meaning, 0, kNoMax, false};
 }
 
-std::string quoted(std::string_view text) { return to_text(json::value(clean_utf8(text))); }
-
-std::string text_of(const ConfigValue& value) {
-  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const std::int64_t* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
-  if (const std::string* text = std::get_if<std::string>(&value)) return quoted(*text);
-  std::string joined;
-  for (const std::string& item : std::get<List>(value)) joined += (joined.empty() ? "" : ", ") + quoted(item);
-  return "[" + joined + "]";
-}
+std::string quoted(std::string_view text) { return config_value_text(std::string(text)); }
 
 std::string allowed_text(const ConfigKey& key) {
   if (key.name == "permission_mode") return "\"default\", \"accept-edits\", \"plan\", \"bypass\"";
@@ -224,7 +215,7 @@ class ConfigLoader {
       const std::string origin = fmt::format("{}:{}", clean_utf8(path), entry.line);
       const OtherToml* other = std::get_if<OtherToml>(&entry.value);
       const ConfigValue value = other ? ConfigValue() : config_value(entry.value);
-      const std::string written = other ? other->text : text_of(value);
+      const std::string written = other ? other->text : config_value_text(value);
       const ConfigKey* key = find_key(entry.key);
       if (key == nullptr) {
         return fail(fmt::format("{}: unknown key {} with the value {}; the keys are {}", origin, quoted(entry.key),

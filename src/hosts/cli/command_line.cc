@@ -24,6 +24,10 @@ std::variant<Request, UsageError> parse_command_line(int count, const char* cons
   CLI::App* demo = app.add_subcommand("demo", "A tour on a scripted model: real processes, no key, no network");
   demo->set_help_flag();
   demo->allow_extras();
+  CLI::App* config = app.add_subcommand("config", "What is in force here, and where each value came from");
+  config->set_help_flag();
+  config->allow_extras();
+  config->fallthrough();  // `errand config --model ...` too: what would be in force with it
   app.require_subcommand(0, 1);
   try {
     app.parse(count, arguments);
@@ -48,6 +52,7 @@ std::variant<Request, UsageError> parse_command_line(int count, const char* cons
   if (model) request.flags.emplace_back("model", *model);
   if (mode) request.flags.emplace_back("permission_mode", *mode);
   if (demo->parsed()) request.what = Request::What::demo;
+  if (config->parsed()) request.what = Request::What::config;
   return request;
 }
 

@@ -11,7 +11,7 @@
 namespace errand::cli {
 
 struct Request {
-  enum class What { repl, demo, text };
+  enum class What { repl, demo, config, text };
   What what = What::repl;
   std::string text;                                        // to be printed: --help, --version
   std::optional<std::string> config_file;                  // --config

@@ -35,6 +35,12 @@ TEST(CommandLineTest, OptionsBecomeFlagsOfTheConfiguration) {
 
 TEST(CommandLineTest, Demo) { EXPECT_EQ(good({"demo"}).what, Request::What::demo); }
 
+TEST(CommandLineTest, ConfigTakesTheOptionsOnBothSides) {
+  const Request request = good({"--permission-mode", "plan", "config", "--model", "scripted:a.json"});
+  EXPECT_EQ(request.what, Request::What::config);
+  EXPECT_THAT(request.flags, ElementsAre(Pair("model", "scripted:a.json"), Pair("permission_mode", "plan")));
+}
+
 TEST(CommandLineTest, VersionAndHelpAreTexts) {
   EXPECT_EQ(good({"--version"}).text, std::string("errand ") + version + "\n");
   EXPECT_THAT(good({"--help"}).text, HasSubstr("--permission-mode"));
@@ -45,6 +51,8 @@ TEST(CommandLineTest, WhatIsNotOfferedIsRefused) {
   EXPECT_EQ(wrong({"--frob"}), "--frob: unknown option (see errand --help)");
   EXPECT_EQ(wrong({"mcp"}), "mcp: unknown command (see errand --help)");
   EXPECT_EQ(wrong({"demo", "more"}), "more: unknown command (see errand --help)");
+  EXPECT_EQ(wrong({"config", "more"}), "more: unknown command (see errand --help)");
+  EXPECT_EQ(wrong({"config", "--frob"}), "--frob: unknown option (see errand --help)");
   EXPECT_THAT(wrong({"--model"}), HasSubstr("--model: "));
 }
 

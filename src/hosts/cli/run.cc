@@ -21,6 +21,7 @@
 #include "model/factory.h"
 #include "repl/repl.h"
 #include "support/config.h"
+#include "support/config_text.h"
 #include "support/log.h"
 #include "support/paths.h"
 #include "terminal/text.h"
@@ -42,13 +43,21 @@ std::string model_text(const Model& model) {
   return "model " + model.name() + (model.is_script() ? " (a script, not a model)" : "");
 }
 
-int run_repl_here(const Request& request) {
+// The folder that errand works in, and the configuration that is in force there; its warnings have been said.
+struct Place {
+  std::string folder;
+  LoadedConfig loaded;
+};
+
+// The exit code instead, when it has been said what is wrong.
+std::variant<Place, int> place_of(const Request& request) {
   std::error_code error;
-  const std::string folder = std::filesystem::current_path(error).string();
+  Place place;
+  place.folder = std::filesystem::current_path(error).string();
   if (error) return fail(1, "cannot find the current folder: " + error.message());
 
   ConfigSources sources;
-  sources.project_folder = folder;
+  sources.project_folder = place.folder;
   sources.flags = request.flags;
   if (request.config_file) {
     if (::access(request.config_file->c_str(), R_OK) != 0)
@@ -57,9 +66,27 @@ int run_repl_here(const Request& request) {
   }
   auto loaded = load_config(sources);
   if (const auto* wrong = std::get_if<std::string>(&loaded)) return fail(wrong_usage, *wrong);
-  const LoadedConfig& configuration = std::get<LoadedConfig>(loaded);
-  const Config& config = configuration.config;
-  for (const std::string& warning : configuration.warnings) complain(warning);
+  place.loaded = std::move(std::get<LoadedConfig>(loaded));
+  for (const std::string& warning : place.loaded.warnings) complain(warning);
+  return place;
+}
+
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : fail(1, std::string("cannot write: ") + std::strerror(errno));
+}
+
+int print_config(const Request& request) {
+  const auto place = place_of(request);
+  if (const int* code = std::get_if<int>(&place)) return *code;
+  return print(config_text(std::get<Place>(place).loaded.config, default_model()));
+}
+
+int run_repl_here(const Request& request) {
+  const auto place = place_of(request);
+  if (const int* code = std::get_if<int>(&place)) return *code;
+  const auto& [folder, loaded] = std::get<Place>(place);
+  const Config& config = loaded.config;
   if (const std::string why = log::open(state_home()); !why.empty()) complain(why);
 
   repl::ReplOptions options;
@@ -90,8 +117,9 @@ void fill_standard_descriptors() {
 int start(const Request& request) {
   switch (request.what) {
     case Request::What::text:
-      std::fputs(request.text.c_str(), stdout);
-      return std::fflush(stdout) == 0 ? 0 : fail(1, std::string("cannot write: ") + std::strerror(errno));
+      return print(request.text);
+    case Request::What::config:
+      return print_config(request);
     case Request::What::demo:
       return demo::run_demo(version);
     case Request::What::repl:
