@@ -65,9 +65,22 @@ struct StopReport {
   std::vector<LeftProcess> left;  // what could not be ended
 };
 
+// What a task printed is shown as a terminal would show it, line by line and as valid UTF-8: \r, backspace and cursor
+// moves within the line act, all other escape sequences and control characters (but tabs) are removed, invalid bytes
+// are U+FFFD, and lines over 2,000 characters are cut in the middle with a count. The output file has the raw bytes.
 struct OutputTail {
-  std::string text;        // valid UTF-8; invalid bytes are U+FFFD; starts at a line's begin unless one line is all
-  bool truncated = false;  // more was printed than is retained (not: than was asked for)
+  std::string text;        // starts at a line's begin unless one line is all; a last line without newline is shown
+  bool truncated = false;  // lines are gone that are no longer retained (not: more than was asked for)
+  bool lines_cut = false;  // some line of the output was cut in the middle
+};
+
+// What is new behind a cursor: the absolute offset, in raw bytes, of the end of a line. 0 is the begin of the output.
+// One within a line reads that line whole; one beyond the end reads as the end.
+struct OutputRead {
+  std::string text;               // complete new lines, each with its newline
+  std::string unfinished;         // the last line, while it has no newline; it comes again
+  std::uint64_t next_cursor = 0;  // the end of the last complete line
+  std::uint64_t dropped = 0;      // raw bytes between the cursor and the text that can no longer be read
 };
 
 struct CloseReport {
@@ -124,6 +137,9 @@ class Engine {
 
   // The last `lines` lines of what is retained; 0: all of it. Null when the id is unknown.
   std::optional<OutputTail> tail(std::string_view id, std::size_t lines) const;
+
+  // What was printed behind the cursor, as far as it is retained. Null when the id is unknown.
+  std::optional<OutputRead> read(std::string_view id, std::uint64_t cursor) const;
 
   // Waits until the task has ended, the time is over, or stop is requested; answers with the snapshot as it is then,
   // null for an unknown id.

@@ -8,6 +8,17 @@
 
 namespace errand {
 
+// One step through bytes: a code point, or the maximal subpart of an ill-formed sequence (Unicode 15, table 3-7).
+struct CodePoint {
+  char32_t value = 0xFFFD;
+  std::size_t size = 1;  // bytes consumed
+  bool valid = false;
+  bool unfinished = false;  // not valid, but more bytes could make it so
+};
+// The text is not empty.
+CodePoint next_code_point(std::string_view bytes);
+void append_utf8(std::string& text, char32_t code_point);
+
 bool is_valid_utf8(std::string_view text);
 // Every invalid byte (maximal subpart, as the WHATWG decoder has it) becomes one U+FFFD.
 std::string clean_utf8(std::string_view bytes);
@@ -21,5 +32,7 @@ std::size_t utf8_offset(std::string_view text, std::size_t index);
 std::size_t utf8_length(std::string_view text);
 // At most `max` code points: the head and the tail of a longer text with "... (N characters cut) ..." between them.
 std::string cut_middle(std::string_view text, std::size_t max);
+// The same for a text that has lost `lost` characters between `head` and `tail` already, if lost is not 0.
+std::string cut_middle(std::string_view head, std::size_t lost, std::string_view tail, std::size_t max);
 
 }  // namespace errand

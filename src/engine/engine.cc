@@ -308,6 +308,13 @@ std::optional<OutputTail> Engine::tail(std::string_view id, std::size_t lines) c
   return output->tail(lines);
 }
 
+std::optional<OutputRead> Engine::read(std::string_view id, std::uint64_t cursor) const {
+  if (impl_->is_copy()) return std::nullopt;
+  const std::shared_ptr<Output> output = impl_->table().output(id);
+  if (!output) return std::nullopt;
+  return output->read(cursor);
+}
+
 TaskSnapshot Engine::wait_end(std::string_view id, milliseconds timeout, std::stop_token stop) const {
   return impl_->is_copy() ? nullptr : impl_->table().wait_end(id, timeout, stop);
 }

@@ -1,68 +1,140 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/output.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/utf8.h"
 
 namespace errand {
-namespace {
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-// Bytes at the end that may be the beginning of a code point: 0 when the text ends with a whole one, or with garbage.
-std::size_t unfinished_code_point(std::string_view bytes) {
-  for (std::size_t back = 1; back <= 3 && back <= bytes.size(); ++back) {
-    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;
-    if (byte < 0xC2 || byte > 0xF4) return 0;  // nothing begins so
-    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
-    if (length <= back) return 0;
-    // A maximal subpart of an ill-formed sequence is one U+FFFD; only a prefix of a well-formed one is held back.
-    std::string_view tail = bytes.substr(bytes.size() - back);
-    return clean_utf8(tail) == "\xEF\xBF\xBD" ? back : 0;
-  }
-  return 0;
-}
-
-}  // namespace
 
 Output::Output(std::size_t max_retained, std::unique_ptr<OutputFile> file)
-    : file_(std::move(file)), retained_(max_retained) {}
+    : max_retained_(max_retained), file_(std::move(file)), lines_(max_retained) {}
+
+// --- the reader loop's side ---
 
 OutputFile::Appended Output::append(std::string_view bytes, std::size_t chunk, bool after_end) {
-  {
+  if (!bytes.empty()) {
     const MutexLock lock(mutex_);
-    retained_.append(bytes);
+    if (!view_) view_ = std::make_unique<View>();
+    view_->feed(bytes, *this);
     bytes_ += bytes.size();
     if (after_end) bytes_after_end_ += bytes.size();
     last_at_ms_ = wall_ms();
     last_at_monotonic_ms_ = monotonic_ms();
+    if (!listeners_.empty() && view_->unfinished()) {
+      const std::string text = view_->unfinished_text();
+      for (const auto& listener : listeners_) listener->on_unfinished(text);
+    }
   }
   return file_ ? file_->append(bytes, chunk) : OutputFile::Appended{};
+}
+
+// Called by the view within append(), which holds the lock.
+void Output::plain_lines(std::string_view lines) {
+  lines_.add_plain(lines);
+  if (!listeners_.empty()) tell_lines(lines);
+}
+
+void Output::line(std::string_view text, std::uint64_t raw_bytes, bool cut) {
+  lines_.add(text, raw_bytes);
+  lines_cut_ = lines_cut_ || cut;
+  for (const auto& listener : listeners_) listener->on_line(text);
+}
+
+void Output::tell_lines(std::string_view lines) {
+  while (!lines.empty()) {
+    const std::size_t newline = lines.find('\n');
+    for (const auto& listener : listeners_) listener->on_line(lines.substr(0, newline));
+    lines.remove_prefix(newline + 1);
+  }
 }
 
 void Output::finish() {
   {
     const MutexLock lock(mutex_);
-    finished_ = true;
+    if (std::exchange(finished_, true)) return;
+    if (view_) view_->finish();
+    if (view_ && view_->unfinished()) last_line_ = view_->unfinished_text(&lines_cut_);
+    if (view_ && last_line_ && !listeners_.empty()) {
+      for (const auto& listener : listeners_) listener->on_unfinished(*last_line_);
+    }
+    view_ = nullptr;
+    lines_.shrink();
+    for (const auto& listener : listeners_) listener->on_end();
+    listeners_ = {};
   }
   if (file_) file_->finish();
 }
 
+// --- reading ---
+
+std::string Output::unfinished(bool* cut) const {
+  if (view_) return view_->unfinished_text(cut);
+  return last_line_.value_or(std::string());
+}
+
+bool Output::truncated() const {
+  if (lines_.begin() > 0) return true;
+  const std::size_t most = view_ ? view_->most_unfinished_text() : last_line_ ? last_line_->size() : 0;
+  return lines_.size() + most > max_retained_ && shown(0).dropped;
+}
+
+Output::Shown Output::shown(std::uint64_t after) const {
+  Shown shown;
+  shown.lines_cut = lines_cut_;
+  shown.unfinished = unfinished(&shown.lines_cut);
+  const std::size_t whole = shown.unfinished.size();
+  shown.unfinished = utf8_suffix(shown.unfinished, max_retained_);
+  // The last line takes room that complete lines may have filled.
+  const std::size_t room = max_retained_ - shown.unfinished.size();
+  shown.lines = lines_.text(after, room, shown.begin);
+  shown.dropped = whole > shown.unfinished.size() || shown.begin > after;
+  return shown;
+}
+
 OutputTail Output::tail(std::size_t lines) const {
-  std::string bytes;
+  const MutexLock lock(mutex_);
+  Shown all = shown(0);
   OutputTail tail;
-  bool finished = false;
-  {
-    const MutexLock lock(mutex_);
-    bytes = retained_.contents();
-    tail.truncated = bytes_ > bytes.size();
-    finished = finished_;
-  }
-  tail.text = tail_text(bytes, lines, tail.truncated, finished);
+  tail.truncated = all.dropped;
+  tail.lines_cut = all.lines_cut;
+  all.lines += all.unfinished;
+  tail.text = last_lines(all.lines, lines);
   return tail;
+}
+
+OutputRead Output::read(std::uint64_t cursor) const {
+  const MutexLock lock(mutex_);
+  Shown found = shown(cursor);
+  OutputRead read;
+  read.next_cursor = lines_.end();
+  if (cursor < found.begin) read.dropped = found.begin - cursor;
+  read.text = std::move(found.lines);
+  read.unfinished = std::move(found.unfinished);
+  return read;
+}
+
+void Output::listen(std::shared_ptr<LineListener> listener) {
+  const MutexLock lock(mutex_);
+  const Shown all = shown(0);
+  for (std::string_view lines = all.lines; !lines.empty();) {
+    const std::size_t newline = lines.find('\n');
+    listener->on_line(lines.substr(0, newline));
+    lines.remove_prefix(newline + 1);
+  }
+  if (view_ ? view_->unfinished() : last_line_.has_value()) listener->on_unfinished(all.unfinished);
+  if (finished_) {
+    listener->on_end();
+  } else {
+    listeners_.push_back(std::move(listener));
+  }
+}
+
+void Output::unlisten(const LineListener* listener) {
+  const MutexLock lock(mutex_);
+  std::erase_if(listeners_, [&](const auto& one) { return one.get() == listener; });
 }
 
 void Output::describe(TaskRecord& record) const {
@@ -70,7 +142,7 @@ void Output::describe(TaskRecord& record) const {
     const MutexLock lock(mutex_);
     record.output_bytes = bytes_;
     record.output_bytes_after_end = bytes_after_end_;
-    record.output_truncated = bytes_ > retained_.size();
+    record.output_truncated = truncated();
     record.last_output_at_ms = last_at_ms_;
     if (last_at_ms_) record.last_output_age_ms = monotonic_ms() - last_at_monotonic_ms_;
   }
@@ -83,26 +155,13 @@ void Output::describe(TaskRecord& record) const {
   }
 }
 
-std::string tail_text(std::string_view bytes, std::size_t lines, bool truncated, bool finished) {
-  if (!finished) bytes.remove_suffix(unfinished_code_point(bytes));
-  if (truncated) {
-    const std::size_t newline = bytes.find('\n');
-    if (newline != std::string_view::npos && newline + 1 < bytes.size()) {
-      bytes.remove_prefix(newline + 1);
-    } else {
-      std::size_t cut = 0;
-      while (cut < 3 && cut < bytes.size() && is_continuation(bytes[cut])) ++cut;
-      bytes.remove_prefix(cut);
-    }
+std::string_view last_lines(std::string_view text, std::size_t lines) {
+  if (lines == 0 || text.empty()) return text;
+  std::size_t at = text.size() - (text.back() == '\n' ? 1 : 0);
+  for (std::size_t seen = 0; at > 0; --at) {
+    if (text[at - 1] == '\n' && ++seen == lines) break;
   }
-  if (lines > 0 && !bytes.empty()) {
-    std::size_t at = bytes.size() - (bytes.back() == '\n' ? 1 : 0);
-    for (std::size_t seen = 0; at > 0; --at) {
-      if (bytes[at - 1] == '\n' && ++seen == lines) break;
-    }
-    bytes.remove_prefix(at);
-  }
-  return clean_utf8(bytes);
+  return text.substr(at);
 }
 
 }  // namespace errand

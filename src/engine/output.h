@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a task has printed: counters, the retained tail, and the file. The reader loop appends; anyone may read.
+// What a task has printed: counters, the retained tail of the view, and the file. The reader loop appends; anyone may
+// read, and may listen to the lines that come.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,30 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/thread_annotations.h"
-#include "engine/byte_ring.h"
+#include "engine/line_store.h"
 #include "engine/output_file.h"
+#include "engine/view.h"
 #include "errand/engine.h"
 
 namespace errand {
 
-class Output {
+// Told of lines as the view shows them, on the reader loop (or, for what was printed before, by listen()), under the
+// output's lock: must not block and must not call the output.
+class LineListener {
+ public:
+  virtual ~LineListener() = default;
+  // A complete line, without its newline.
+  virtual void on_line(std::string_view text) = 0;
+  // After each piece of output that leaves a line unfinished.
+  virtual void on_unfinished(std::string_view text) = 0;
+  // The output has ended: nothing follows.
+  virtual void on_end() = 0;
+};
+
+class Output : private LineSink {
  public:
   // `file` may be null: nothing is written.
   Output(std::size_t max_retained, std::unique_ptr<OutputFile> file);
@@ -28,14 +44,41 @@ class Output {
 
   // --- any thread ---
   OutputTail tail(std::size_t lines) const EXCLUDES(mutex_);
+  OutputRead read(std::uint64_t cursor) const EXCLUDES(mutex_);
+  // Replays what is retained (lines, the unfinished one, the end if it has come), then tells of everything that comes:
+  // no line is lost or told twice.
+  void listen(std::shared_ptr<LineListener> listener) EXCLUDES(mutex_);
+  void unlisten(const LineListener* listener) EXCLUDES(mutex_);
   // The record's fields about output.
   void describe(TaskRecord& record) const EXCLUDES(mutex_);
   OutputFile* file() const { return file_.get(); }
 
  private:
+  // What is retained and shown: at most max_retained_ bytes.
+  struct Shown {
+    std::string lines;
+    std::uint64_t begin = 0;  // raw offset of the first line
+    std::string unfinished;
+    bool dropped = false;  // something before it
+    bool lines_cut = false;
+  };
+  Shown shown(std::uint64_t after) const REQUIRES(mutex_);
+  bool truncated() const REQUIRES(mutex_);
+  std::string unfinished(bool* cut) const REQUIRES(mutex_);
+  void tell_lines(std::string_view lines) REQUIRES(mutex_);
+
+  // Of the view, within append().
+  void plain_lines(std::string_view lines) override NO_THREAD_SAFETY_ANALYSIS;
+  void line(std::string_view text, std::uint64_t raw_bytes, bool cut) override NO_THREAD_SAFETY_ANALYSIS;
+
+  const std::size_t max_retained_;
   const std::unique_ptr<OutputFile> file_;
   mutable Mutex mutex_;
-  ByteRing retained_ GUARDED_BY(mutex_);
+  LineStore lines_ GUARDED_BY(mutex_);
+  std::unique_ptr<View> view_ GUARDED_BY(mutex_);            // from the first byte to the end
+  std::optional<std::string> last_line_ GUARDED_BY(mutex_);  // after the end: the one without newline
+  std::vector<std::shared_ptr<LineListener>> listeners_ GUARDED_BY(mutex_);
+  bool lines_cut_ GUARDED_BY(mutex_) = false;
   std::uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_after_end_ GUARDED_BY(mutex_) = 0;
   std::optional<std::int64_t> last_at_ms_ GUARDED_BY(mutex_);  // wall
@@ -43,8 +86,7 @@ class Output {
   bool finished_ GUARDED_BY(mutex_) = false;
 };
 
-// The last `lines` lines (0: all) of the end of a stream, as valid UTF-8. `truncated`: bytes before these are gone, so
-// the first line is part of a longer one. `finished`: nothing follows, so a code point cut at the end is a wrong one.
-std::string tail_text(std::string_view bytes, std::size_t lines, bool truncated, bool finished);
+// The last `lines` lines of a text; 0: all of them.
+std::string_view last_lines(std::string_view text, std::size_t lines);
 
 }  // namespace errand

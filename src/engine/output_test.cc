@@ -43,26 +43,12 @@ TEST(ByteRingTest, KeepsTheLastBytesForEveryWayOfCutting) {
 }
 
 TEST(TailTest, LastLines) {
-  EXPECT_EQ(tail_text("a\nb\nc\n", 2, false, true), "b\nc\n");
-  EXPECT_EQ(tail_text("a\nb\nc", 2, false, true), "b\nc") << "a last line without newline is a line";
-  EXPECT_EQ(tail_text("a\nb\n", 5, false, true), "a\nb\n");
-  EXPECT_EQ(tail_text("a\nb\n", 0, false, true), "a\nb\n");
-  EXPECT_EQ(tail_text("\n\n\n", 2, false, true), "\n\n");
-  EXPECT_EQ(tail_text("", 3, false, true), "");
-}
-
-TEST(TailTest, ACutBeginStartsAtALineUnlessOneLineIsAll) {
-  EXPECT_EQ(tail_text("rt of a line\nnext\n", 0, true, true), "next\n");
-  EXPECT_EQ(tail_text("one long line", 0, true, true), "one long line");
-  EXPECT_EQ(tail_text("one long line\n", 0, true, true), "one long line\n");
-  EXPECT_EQ(tail_text("\xA9\xA9 end", 0, true, true), " end") << "the rest of a code point that was cut";
-}
-
-TEST(TailTest, UnfinishedCodePointsWaitWhileMoreMayCome) {
-  EXPECT_EQ(tail_text("a\xE2\x82", 0, false, false), "a");
-  EXPECT_EQ(tail_text("a\xE2\x82", 0, false, true), "a\xEF\xBF\xBD");
-  EXPECT_EQ(tail_text("a\xF0\x9F\x98\x80", 0, false, false), "a\xF0\x9F\x98\x80");
-  EXPECT_EQ(tail_text("a\xFF", 0, false, false), "a\xEF\xBF\xBD") << "no code point begins so";
+  EXPECT_EQ(last_lines("a\nb\nc\n", 2), "b\nc\n");
+  EXPECT_EQ(last_lines("a\nb\nc", 2), "b\nc") << "a last line without newline is a line";
+  EXPECT_EQ(last_lines("a\nb\n", 5), "a\nb\n");
+  EXPECT_EQ(last_lines("a\nb\n", 0), "a\nb\n");
+  EXPECT_EQ(last_lines("\n\n\n", 2), "\n\n");
+  EXPECT_EQ(last_lines("", 3), "");
 }
 
 // A disk in memory whose writes fail or hang on demand.
