@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zygotes that die or are stopped while tasks start, run and end.
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
 #include <random>
 #include <thread>
 
 #include "engine/engine_testing.h"
+#include "engine/zygote_client.h"
 #include "errand/engine.h"
 
 namespace errand {
@@ -44,7 +48,7 @@ class ZygoteTest : public ::testing::Test {
     const TaskSnapshot task = await_ended(engine, id);
     EXPECT_EQ(ending_text(*task), "completed (exit code 0)") << id;
     EXPECT_EQ(output_of(engine, id), text) << id;
-    EXPECT_EQ(read_file(task->output_file), text) << id;
+    EXPECT_TRUE(eventually([&] { return read_file(task->output_file) == text; })) << id;  // a slow disk delays no end
   }
 
   TemporaryFolder folder_;
@@ -100,6 +104,133 @@ TEST_F(ZygoteTest, AStartThatIsStoppedBeforeAnybodyReadItIsNotMadeAnew) {
   EXPECT_EQ(engine.stop(id).task->status, TaskStatus::cancelled);
   expect_said(engine, launch(engine, "echo later"), "later\n");
   EXPECT_FALSE(file_exists(note));
+}
+
+// --- stopped by somebody ---
+
+TEST_F(ZygoteTest, AStoppedZygoteHoldsUpNoStart) {
+  Engine engine(config_);
+  await_ended(engine, launch(engine, "true"));
+  const pid_t first = zygote(engine);
+  ASSERT_TRUE(send(first, SIGSTOP));
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(launch(engine, "echo hello"));
+  for (const std::string& id : ids) expect_said(engine, id, "hello\n");
+  EXPECT_EQ(zygote(engine), first) << "waking it was enough";
+}
+
+TEST_F(ZygoteTest, AZygoteThatIsStoppedAgainAndAgainHoldsUpNoStart) {
+  Engine engine(config_);
+  const std::string old = launch(engine, "echo old; exec sleep 1000");
+  ASSERT_TRUE(await_output(engine, old, "old"));
+  const pid_t first = zygote(engine);
+  ASSERT_TRUE(send(first, SIGSTOP));
+  std::jthread stopper([first](const std::stop_token& over) {
+    while (!over.stop_requested() && process_exists(first)) send(first, SIGSTOP);
+  });
+  std::vector<std::string> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(launch(engine, "echo hello"));
+  for (const std::string& id : ids) expect_said(engine, id, "hello\n");
+  stopper.request_stop();
+  EXPECT_EQ(engine.get(old)->status, TaskStatus::running);
+  EXPECT_EQ(engine.stop(old).ended, 1);
+}
+
+TEST(ZygoteRouseTest, WhatIsStoppedIsContinuedOnceAndKilledWhenThatDoesNotHelp) {
+  const ProcessGuard child(::fork());
+  if (child.pid() == 0) {
+    for (;;) ::pause();
+  }
+  Zygote zygote;
+  zygote.pid = child.pid();
+  zygote.process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child.pid(), 0)));
+  const auto stop = [&] {
+    ::kill(child.pid(), SIGSTOP);
+    return eventually([&] { return is_stopped(child.pid()); });
+  };
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(stop());
+    zygote.rouse();
+    EXPECT_TRUE(eventually([&] { return !is_stopped(child.pid()); }));
+    EXPECT_TRUE(process_exists(child.pid()));
+    zygote.rouse();  // finds it well
+  }
+  ASSERT_TRUE(stop());
+  zygote.rouse();
+  ASSERT_TRUE(stop());
+  zygote.rouse();
+  EXPECT_TRUE(eventually([&] { return !process_exists(child.pid()); }));
+}
+
+// More than its socket holds: the launches themselves would wait, and fail.
+TEST_F(ZygoteTest, AStoppedZygoteWhoseQueueIsFullHoldsUpNoStart) {
+  Engine engine(config_);
+  await_ended(engine, launch(engine, "true"));
+  ASSERT_TRUE(send(zygote(engine), SIGSTOP));
+  std::vector<std::string> ids;
+  for (int i = 0; i < 400; ++i) ids.push_back(launch(engine, "echo hello"));
+  for (const std::string& id : ids) expect_said(engine, id, "hello\n");
+}
+
+TEST_F(ZygoteTest, AStoppedZygoteThatHasNothingToDoGoesWithTheEngine) {
+  pid_t first = 0;
+  {
+    Engine engine(config_);
+    await_ended(engine, launch(engine, "true"));
+    first = zygote(engine);
+    ASSERT_TRUE(send(first, SIGSTOP));
+  }
+  EXPECT_TRUE(eventually([&] { return !process_exists(first); }));
+}
+
+// The end of its task was not told until somebody continued it.
+TEST_F(ZygoteTest, AStoppedKeeperDoesNotHideItsTasksEnd) {
+  enum class Also { nobody, zygote_stopped, zygote_dead };
+  for (const Also also : {Also::nobody, Also::zygote_stopped, Also::zygote_dead}) {
+    Engine engine(config_);
+    const std::string gate = folder_ / ("gate" + std::to_string(static_cast<int>(also)));
+    const std::string id = launch(engine, "echo $PPID; while [ ! -e " + gate + " ]; do sleep 0.02; done; exit 5");
+    ASSERT_TRUE(await_output(engine, id, "\n"));
+    const pid_t keeper = std::atoi(output_of(engine, id).c_str());
+    const pid_t first = zygote(engine);
+    if (also == Also::zygote_dead) {
+      ASSERT_TRUE(send(first, SIGKILL));
+      ASSERT_TRUE(eventually([&] { return !process_exists(first); }));
+    } else if (also == Also::zygote_stopped) {
+      ASSERT_TRUE(send(first, SIGSTOP));
+    }
+    ASSERT_TRUE(send(keeper, SIGSTOP));
+    std::ofstream(gate) << "open";
+    const TaskSnapshot task = await_ended(engine, id);
+    EXPECT_EQ(ending_text(*task), "failed (exit code 5)");
+  }
+}
+
+TEST_F(ZygoteTest, AKeeperAndItsZygoteThatAreStoppedCleanUpAfterTheHost) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t host = ::fork();
+  if (host == 0) {
+    Engine engine(config_);
+    const std::string id = launch(engine, "echo $PPID; setsid sleep 1000 & nohup sleep 1000 & sleep 1000");
+    await_output(engine, id, "\n");
+    const pid_t keeper = std::atoi(output_of(engine, id).c_str());
+    const pid_t first = zygote(engine);
+    if (send(first, SIGSTOP) && send(keeper, SIGSTOP) && ::write(ready[1], "r", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ProcessGuard guard(host);
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  // The guard of the living host wakes both.
+  EXPECT_TRUE(eventually([&] {
+    const auto all = zygotes_of(host);
+    return all.size() == 1 && !is_stopped(all.front());
+  }));
+  guard.kill();
+  EXPECT_TRUE(eventually([this] { return living().empty(); }));
+  EXPECT_TRUE(eventually([&] { return zygotes_of(host).empty(); }));
+  for (const int end : ready) ::close(end);
 }
 
 }  // namespace

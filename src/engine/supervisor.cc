@@ -31,6 +31,8 @@ constexpr std::int64_t kFlushMs = 100;  // an end waits so long for its file; a 
 constexpr std::int64_t kKeeperPatienceMs = 2500;
 constexpr std::int64_t kSweepPauseMs = 10;
 constexpr int kMaxSweeps = 300;
+constexpr std::int64_t kUnheardMs = 200;  // a start that takes longer may wait for somebody who is stopped
+constexpr std::int64_t kGuardMs = 1000;
 constexpr int kNewStarts = 3;  // of a task whose order nobody read
 
 // What an epoll event is about stands in the low bits of its key; above them the serial, or the zygote's generation.
@@ -171,6 +173,7 @@ void Supervisor::take_started() {
     if (live->task.timeout) timers_.set(serial, TimerKind::timeout, monotonic_ms() + live->task.timeout->count());
     Live& added = *live;
     lives_[serial] = std::move(live);
+    unheard_.insert(serial);
     timers_.set(0, TimerKind::spare, monotonic_ms() + kSpareIdleMs);
     if (added.task.output->file() != nullptr) timers_.set(serial, TimerKind::file, monotonic_ms() + kSpareIdleMs);
     if (table_.stop_wanted(serial)) send_stop(added);
@@ -212,6 +215,7 @@ void Supervisor::handle_messages() {
 void Supervisor::handle_timer(Timers::Due due) {
   if (due.kind == TimerKind::spare) return refill_spare();
   if (due.kind == TimerKind::sweep) return sweep_lost();
+  if (due.kind == TimerKind::guard) return guard();
   if (due.kind == TimerKind::writers) {
     if (const std::int64_t next = writer_->look_after(monotonic_ms())) timers_.set(0, TimerKind::writers, next);
     return;
@@ -264,6 +268,38 @@ bool Supervisor::finished(Live& live) {
 void Supervisor::refill_spare() {
   timers_.clear(0, TimerKind::spare);
   if (!zygotes_.has_spare()) zygotes_.refill();
+  plan_guard();
+}
+
+void Supervisor::plan_guard() {
+  std::erase_if(unheard_, [this](Serial serial) {
+    const auto it = lives_.find(serial);
+    if (it == lives_.end()) return true;
+    latest_ = it->second->task.keeper.zygote;
+    return it->second->heard || !it->second->task.keeper.channel;
+  });
+  const bool soon = !unheard_.empty();
+  if (lives_.empty() || (timers_.is_set(0, TimerKind::guard) && (guard_soon_ || !soon))) return;
+  guard_soon_ = soon;
+  timers_.set(0, TimerKind::guard, monotonic_ms() + (soon ? kUnheardMs : kGuardMs));
+}
+
+void Supervisor::guard() {
+  plan_guard();
+  // A zygote sees to its keepers. It is seen to here, and so are the keepers whose zygote is dead.
+  std::unordered_map<Zygote*, bool> lives;
+  const auto look = [&lives](const std::shared_ptr<Zygote>& zygote) {
+    const auto [it, first] = lives.try_emplace(zygote.get(), false);
+    if (first) it->second = zygote->alive();
+    if (first && it->second) zygote->rouse();
+    return it->second;
+  };
+  if (latest_) look(latest_);
+  for (const auto& [serial, live] : lives_) {
+    if (!live->task.keeper.channel || look(live->task.keeper.zygote) || live->keeper_pid <= 0) continue;
+    // The connection is open, so the pid is still the keeper's.
+    if (is_stopped(live->keeper_pid)) ::kill(live->keeper_pid, SIGCONT);
+  }
 }
 
 // --- output ---

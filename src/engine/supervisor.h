@@ -115,6 +115,10 @@ class Supervisor {
   void check_stop(Live& live);
 
   void refill_spare();
+  // Looks whether starts are still unanswered, and when it is next to be asked.
+  void plan_guard();
+  // Continues helpers that somebody has stopped.
+  void guard();
   void queue_file(Live& live);
   // Removes it when nothing more can come. `live` is invalid after true.
   bool finished(Live& live);
@@ -133,6 +137,9 @@ class Supervisor {
   // The loop's own.
   std::unique_ptr<FileWriter> writer_;
   std::unordered_map<Serial, std::unique_ptr<Live>> lives_;
+  std::set<Serial> unheard_;  // started lately; some may have been heard or be over meanwhile
+  std::shared_ptr<Zygote> latest_;
+  bool guard_soon_ = false;
   std::set<Serial> lost_;  // tasks of lost keepers, whose processes are being looked for
   Timers timers_;
   std::vector<char> chunk_;

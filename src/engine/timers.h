@@ -20,10 +20,11 @@ enum class TimerKind : std::uint8_t {
   unblock,     // the file's buffer has been full since
   stop_check,  // the keeper has not answered a stop
   sweep,       // what a lost keeper left is to be looked for again
+  guard,       // of no task: is somebody who is needed stopped?
   spare,       // of no task: the spare keeper
   writers,     // of no task: do the writer threads hang?
 };
-constexpr std::size_t kTimerKinds = 8;
+constexpr std::size_t kTimerKinds = 9;
 
 class Timers {
  public:

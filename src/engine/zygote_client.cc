@@ -25,6 +25,9 @@ namespace errand {
 namespace {
 
 int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+int signal_pidfd(int fd, int signal) {
+  return static_cast<int>(::syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0));
+}
 
 // The descriptors of the child must not collide with their own targets (3, 4, 5).
 UniqueFd above_targets(UniqueFd fd) {
@@ -100,6 +103,20 @@ int start_program(int program, int control, int host) {
   return error != 0 ? -error : spawn.result;
 }
 
+// Takes the hello that waits on the control socket. A pid that names somebody else by now is told by the end of file:
+// as long as that is not there, the zygote lives.
+void meet(Zygote& zygote) {
+  keeper::ZygoteHello hello;
+  pollfd word{zygote.control.get(), POLLIN, 0};
+  if (::poll(&word, 1, 2000) != 1) return;
+  const ssize_t got = ::recv(zygote.control.get(), &hello, sizeof hello, MSG_DONTWAIT);
+  if (got != static_cast<ssize_t>(sizeof hello) || hello.pid <= 0) return;
+  UniqueFd process(open_pidfd(hello.pid));
+  if (!process || !zygote.alive()) return;
+  zygote.pid = hello.pid;
+  zygote.process = std::move(process);
+}
+
 }  // namespace
 
 void Channel::close() {
@@ -113,7 +130,28 @@ bool Zygote::alive() const {
   return control && ::poll(&poll_for, 1, 0) == 0;
 }
 
-int send_packet(int fd, const void* data, std::size_t size, const int* fds, std::size_t fd_count) {
+void Zygote::rouse() {
+  if (!process) return;
+  if (!is_stopped(pid)) {
+    seen_stopped = 0;
+    return;
+  }
+  signal_pidfd(process.get(), seen_stopped.fetch_add(1) == 0 ? SIGCONT : SIGKILL);
+}
+
+bool is_stopped(pid_t pid) {
+  const UniqueFd fd(::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  char text[256];
+  const ssize_t got = fd ? ::read(fd.get(), text, sizeof text) : -1;
+  // "4711 (name) T ...": the name is at most 15 characters, and may hold parentheses.
+  const std::string_view stat(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+  const std::size_t close = stat.rfind(')');
+  if (close == std::string_view::npos || close + 2 >= stat.size()) return false;
+  return stat[close + 2] == 'T' || stat[close + 2] == 't';
+}
+
+int send_packet(int fd, const void* data, std::size_t size, const int* fds, std::size_t fd_count,
+                std::int64_t patience_ms) {
   iovec vector{const_cast<void*>(data), size};
   alignas(cmsghdr) char space[CMSG_SPACE(3 * sizeof(int))] = {};
   msghdr message{};
@@ -128,7 +166,7 @@ int send_packet(int fd, const void* data, std::size_t size, const int* fds, std:
     header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
     std::memcpy(CMSG_DATA(header), fds, fd_count * sizeof(int));
   }
-  const std::int64_t deadline = monotonic_ms() + 2000;
+  const std::int64_t deadline = monotonic_ms() + patience_ms;
   for (;;) {
     if (::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return 0;
     const int error = errno;
@@ -162,6 +200,7 @@ std::variant<std::shared_ptr<Zygote>, StartError> ZygoteClient::start() {
   if (status < 0) return StartError{"exec", keeper_path_, -status};
   theirs.reset();
   if (status != 0) return StartError{"exec", keeper_path_, EAGAIN};
+  meet(*zygote);
   zygote->generation = ++generation_;
   started_at_ms_ = monotonic_ms();
   const int watched = started_(zygote->generation, zygote->control.get());
@@ -180,7 +219,7 @@ std::variant<std::shared_ptr<Zygote>, StartError> ZygoteClient::running_zygote()
 
 std::variant<KeeperChannel, StartError> ZygoteClient::fork_keeper() {
   StartError failure{"fork", "", EPIPE};
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  for (int attempt = 0; attempt < 4; ++attempt) {
     auto zygote = running_zygote();
     if (auto* error = std::get_if<StartError>(&zygote)) return *error;
     const auto& parent = std::get<std::shared_ptr<Zygote>>(zygote);
@@ -190,9 +229,13 @@ std::variant<KeeperChannel, StartError> ZygoteClient::fork_keeper() {
     const UniqueFd theirs(ends[1]);
     const keeper::ZygoteRequest request;
     const int fds[] = {theirs.get()};
-    failure.error = send_packet(parent->control.get(), &request, sizeof request, fds, 1);
+    failure.error = send_packet(parent->control.get(), &request, sizeof request, fds, 1, 500);
     if (failure.error == 0) return made;
-    if (failure.error != EPIPE && failure.error != ECONNRESET) break;
+    if (failure.error == EAGAIN) {
+      parent->rouse();  // it reads nothing
+    } else if (failure.error != EPIPE && failure.error != ECONNRESET) {
+      break;
+    }
   }
   return failure;
 }
@@ -240,7 +283,11 @@ void ZygoteClient::close() {
   const MutexLock lock(mutex_);
   closed_ = true;
   spare_ = {};
-  if (zygote_) zygote_->control.close();
+  if (zygote_) {
+    zygote_->control.close();
+    // Else one that somebody stopped would not see it.
+    if (zygote_->process) signal_pidfd(zygote_->process.get(), SIGCONT);
+  }
   zygote_ = nullptr;
 }
 

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,8 +56,14 @@ class Channel {
 struct Zygote {
   std::uint64_t generation = 0;
   Channel control;
+  pid_t pid = 0;
+  UniqueFd process;  // a pidfd; none when the zygote was gone before it could be had
+  std::atomic<int> seen_stopped{0};
   // Asked of the kernel: a death is known at once, not only when the loop has come round to it.
   bool alive() const;
+  // Continues it if somebody has stopped it, and kills it if that is so at the second look in a row: the next one
+  // serves the starts that wait for it, and its keepers go on by themselves.
+  void rouse();
 };
 
 struct KeeperChannel {
@@ -101,7 +108,11 @@ class ZygoteClient {
   bool closed_ GUARDED_BY(mutex_) = false;
 };
 
-// One packet with descriptors. Waits up to two seconds for room. 0 or errno.
-int send_packet(int fd, const void* data, std::size_t size, const int* fds, std::size_t fd_count);
+// Whether a process stands still because of SIGSTOP and its like, or a debugger.
+bool is_stopped(pid_t pid);
+
+// One packet with descriptors. Waits for room, two seconds or `patience_ms`. 0 or errno.
+int send_packet(int fd, const void* data, std::size_t size, const int* fds, std::size_t fd_count,
+                std::int64_t patience_ms = 2000);
 
 }  // namespace errand

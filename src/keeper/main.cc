@@ -62,7 +62,12 @@ int become_zygote(int argc, char** argv) {
   if (scan_all) census.share();
 
   const pid_t pid = ::fork();
-  if (pid != 0) return pid > 0 ? 0 : kCannot;
+  if (pid != 0) {
+    ZygoteHello hello;
+    hello.pid = pid;
+    if (pid > 0) ::send(kControlFd, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return pid > 0 ? 0 : kCannot;
+  }
   ::setsid();
   if (::chdir("/") != 0) return kCannot;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -8,6 +8,7 @@
 //
 //   engine -> zygote   ZygoteRequest::fork_keeper + SCM_RIGHTS {the keeper's end of a SEQPACKET pair}
 //                      the zygote forks a keeper that keeps only this socket and the host's pidfd
+//   start -> engine    ZygoteHello: which process the zygote is, there before `errand-keeper` exits
 //   engine -> keeper   StartRequest + SCM_RIGHTS {a memfd with the strings, the write end of the output pipe}
 //                      StopRequest, any number of times, also after the shell's exit
 //   keeper -> engine   KeeperEvent: started | could_not_start, exited, stopped, empty
@@ -64,6 +65,12 @@ enum class ZygoteCommand : std::uint32_t { fork_keeper = 1 };
 struct ZygoteRequest {
   std::uint32_t version = kProtocolVersion;
   ZygoteCommand command = ZygoteCommand::fork_keeper;
+};
+
+// The only word on the control socket in this direction, sent by who forks the zygote and then exits.
+struct ZygoteHello {
+  std::uint32_t version = kProtocolVersion;
+  std::int32_t pid = 0;
 };
 
 enum class KeeperCommand : std::uint32_t { start = 1, stop = 2 };

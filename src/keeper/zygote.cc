@@ -140,11 +140,16 @@ Zygote::Ward* Zygote::find(pid_t keeper) {
 void Zygote::reap() {
   for (;;) {
     int status = 0;
-    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED);
     if (pid < 0 && errno == EINTR) continue;
     if (pid <= 0) return;
     Ward* ward = find(pid);
     if (ward == nullptr) continue;
+    if (WIFSTOPPED(status)) {
+      // By somebody: it reaps and reports nothing that way. It costs nothing to wait for, unlike a look at its state.
+      ::kill(pid, SIGCONT);
+      continue;
+    }
     if (ward->slot != Shared::kNoSlot) free_slots_.append(ward->slot);
     wards_.remove(static_cast<std::size_t>(ward - wards_.begin()));
     // Its children are ours already: the kernel moves them before it tells of the death.

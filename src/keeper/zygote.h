@@ -2,6 +2,8 @@
 // The zygote forks keepers and supervises them: what a killed keeper leaves falls to it (it is a child subreaper as
 // well) and is ended at once.
 //
+// A keeper that somebody stops is continued at once: the news of its task's end would else wait for that.
+//
 // When the host is gone it waits for the keepers, which end their trees by themselves. It wakes stopped ones, shoots
 // those that are not through long after their grace, and ends what they leave. It exits when the host is gone, or the
 // engine has closed the control socket, and no keeper is left.
