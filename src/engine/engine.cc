@@ -79,6 +79,7 @@ class Engine::Impl {
   bool cancel(std::string_view id, TaskTable::Cancelled* cancelled = nullptr);
   StopReport stop(std::string_view id);
   TaskSnapshot inspect(std::string_view id);
+  std::vector<TaskSnapshot> list(std::string_view owner);
   CloseReport close();
 
   TaskTable& table() { return table_; }
@@ -234,8 +235,24 @@ StopReport Engine::Impl::stop(std::string_view id) {
 TaskSnapshot Engine::Impl::inspect(std::string_view id) {
   const auto tree = table_.tree(id);
   if (!tree) return nullptr;
-  if (tree->keeper != 0) table_.set_processes(tree->serial, living_descendants(tree->keeper));
-  return table_.get(id);
+  if (tree->keeper == 0) return table_.get(id);
+  const Sample sample = Sampler::look_at({tree->serial, tree->keeper});
+  std::vector<ProcessInfo> processes = living_descendants(tree->keeper);
+  const auto now = table_.tree(id);
+  const bool same = now && now->keeper == tree->keeper;  // else what was seen may be others'
+  if (same) table_.add_usage(tree->serial, sample.cpu_seconds, sample.rss_bytes);
+  const TaskSnapshot task = table_.get(id);
+  if (!same || !task) return task;
+  const bool other_survivors = task->status != TaskStatus::running && task->processes.size() != processes.size();
+  supervisor_.somebody_looks(other_survivors);
+  auto record = std::make_shared<TaskRecord>(*task);
+  record->processes = std::move(processes);
+  return record;
+}
+
+std::vector<TaskSnapshot> Engine::Impl::list(std::string_view owner) {
+  supervisor_.somebody_looks();
+  return table_.list(owner);
 }
 
 CloseReport Engine::Impl::close() {
@@ -292,7 +309,7 @@ TaskSnapshot Engine::get(std::string_view id) const { return impl_->is_copy() ? 
 TaskSnapshot Engine::inspect(std::string_view id) const { return impl_->is_copy() ? nullptr : impl_->inspect(id); }
 
 std::vector<TaskSnapshot> Engine::list(std::string_view owner) const {
-  return impl_->is_copy() ? std::vector<TaskSnapshot>() : impl_->table().list(owner);
+  return impl_->is_copy() ? std::vector<TaskSnapshot>() : impl_->list(owner);
 }
 
 int Engine::running_count() const { return impl_->is_copy() ? 0 : impl_->table().running_count(); }

@@ -41,6 +41,7 @@ struct MailboxMessage {
     stop,             // its tree is to be ended
     writer_progress,  // its file got on
     enqueue_file,     // its file has work for the writer
+    look,             // somebody wants to see what the tasks are doing
     quit,
   };
   Kind kind = Kind::quit;

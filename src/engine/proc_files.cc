@@ -64,8 +64,8 @@ std::optional<Stat> parse_stat(std::string_view text) {
   const auto number = [&](int field) { return parse<std::uint64_t>(fields[static_cast<std::size_t>(field - 3)]); };
   const auto parent = parse<pid_t>(fields[1]);
   const auto user = number(14), system = number(15), reaped_user = number(16), reaped_system = number(17);
-  const auto threads = number(20), start = number(22), pages = number(24);
-  if (!parent || !user || !system || !reaped_user || !reaped_system || !threads || !start || !pages)
+  const auto threads = number(20), start = number(22), memory = number(23), pages = number(24);
+  if (!parent || !user || !system || !reaped_user || !reaped_system || !threads || !start || !memory || !pages)
     return std::nullopt;
   static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   stat.state = fields[0].front();
@@ -74,6 +74,7 @@ std::optional<Stat> parse_stat(std::string_view text) {
   stat.reaped_ticks = *reaped_user + *reaped_system;
   stat.threads = static_cast<long>(*threads);
   stat.start_ticks = *start;
+  stat.memory_bytes = *memory;
   stat.rss_bytes = *pages * page_bytes;
   return stat;
 }

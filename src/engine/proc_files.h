@@ -59,12 +59,14 @@ struct Stat {
   std::uint64_t own_ticks = 0;     // user and system time
   std::uint64_t reaped_ticks = 0;  // the same of the children that it has waited for, and of theirs
   long threads = 0;
-  std::uint64_t start_ticks = 0;  // since boot; with the pid it names a process for ever
+  std::uint64_t start_ticks = 0;   // since boot; with the pid it names a process for ever
+  std::uint64_t memory_bytes = 0;  // virtual
   std::uint64_t rss_bytes = 0;
   std::string name;
 
   bool dead() const { return state == 'X' || (state == 'Z' && threads <= 1); }
-  bool stopped() const { return state == 'T' || state == 't'; }
+  // One that exits has given its memory back. (Of a leader that has gone before its threads nothing is known.)
+  bool past_exit() const { return memory_bytes == 0 && state != 'Z'; }
 };
 
 std::optional<Stat> read_stat(pid_t pid);

@@ -175,6 +175,7 @@ void Supervisor::take_started() {
     lives_[serial] = std::move(live);
     unheard_.insert(serial);
     timers_.set(0, TimerKind::spare, monotonic_ms() + kSpareIdleMs);
+    plan_look();
     if (added.task.output->file() != nullptr) timers_.set(serial, TimerKind::file, monotonic_ms() + kSpareIdleMs);
     if (table_.stop_wanted(serial)) send_stop(added);
   }
@@ -204,6 +205,9 @@ void Supervisor::handle_messages() {
       case MailboxMessage::Kind::enqueue_file:
         writer_->enqueue(message.serial, message.output);
         break;
+      case MailboxMessage::Kind::look:
+        timers_.set(0, TimerKind::look, monotonic_ms());
+        break;
       case MailboxMessage::Kind::quit:
         quit_ = true;
         break;
@@ -216,6 +220,7 @@ void Supervisor::handle_timer(Timers::Due due) {
   if (due.kind == TimerKind::spare) return refill_spare();
   if (due.kind == TimerKind::sweep) return sweep_lost();
   if (due.kind == TimerKind::guard) return guard();
+  if (due.kind == TimerKind::look) return look();
   if (due.kind == TimerKind::writers) {
     if (const std::int64_t next = writer_->look_after(monotonic_ms())) timers_.set(0, TimerKind::writers, next);
     return;
@@ -416,6 +421,7 @@ void Supervisor::read_keeper(Live& live) {
 
 void Supervisor::on_keeper_event(Live& live, const keeper::KeeperEvent& event) {
   const Serial serial = live.task.serial;
+  table_.add_usage(serial, static_cast<double>(event.cpu_us) / 1e6, event.max_rss_bytes);
   switch (event.kind) {
     case keeper::KeeperEventKind::started:
       table_.keeper_started(serial, live.keeper_pid);
@@ -649,6 +655,7 @@ void Supervisor::try_publish(Live& live) {
   live.published = true;
   live.counts_after_end = true;
   timers_.clear(serial, TimerKind::settle);
+  for (const ProcessInfo& process : survivors) live.survivors.push_back(process.pid);
   const TaskTable::Applied applied = table_.apply(serial, TaskEvent::output_settled, {}, std::move(survivors));
   announce_here(serial);
   if (applied.stop_wanted) send_stop(live);

@@ -18,6 +18,7 @@
 #include "base/thread_annotations.h"
 #include "engine/file_writer.h"
 #include "engine/mailbox.h"
+#include "engine/sampler.h"
 #include "engine/task_table.h"
 #include "engine/timers.h"
 #include "engine/zygote_client.h"
@@ -45,6 +46,8 @@ class Supervisor {
   void stop_tree(Serial serial) { mailbox_->post({MailboxMessage::Kind::stop, serial, nullptr}); }
   // Calls the listener for an end, on the calling thread: for a supervisor that could not be started.
   void announce_here(Serial serial);
+  // Somebody looks at the tasks: for some seconds the trees are sampled every second. `now`: at once, too.
+  void somebody_looks(bool now = false);
   // A file that ends without ever having been read into.
   void enqueue_file(Serial serial, std::shared_ptr<Output> output) {
     mailbox_->post({MailboxMessage::Kind::enqueue_file, serial, std::move(output)});
@@ -80,7 +83,8 @@ class Supervisor {
     bool nudged = false;  // a keeper that does not answer was sent SIGCONT
     int swept = 0;        // of a lost keeper: processes found
     int sweeps = 0;
-    int clean_sweeps = 0;  // in a row
+    int clean_sweeps = 0;          // in a row
+    std::vector<pid_t> survivors;  // as the table knows them, ascending
   };
 
   void run();
@@ -114,6 +118,11 @@ class Supervisor {
   void send_stop(Live& live);
   void check_stop(Live& live);
 
+  // Looks at the trees of all tasks, a slice at a time (supervisor_look.cc).
+  void look();
+  void plan_look();
+  void on_sample(Live& live, const Sample& sample);
+
   void refill_spare();
   // Looks whether starts are still unanswered, and when it is next to be asked.
   void plan_guard();
@@ -143,6 +152,8 @@ class Supervisor {
   std::set<Serial> lost_;  // tasks of lost keepers, whose processes are being looked for
   Timers timers_;
   std::vector<char> chunk_;
+  Sampler sampler_;
+  std::atomic<std::int64_t> looked_at_ms_{INT64_MIN / 2};  // when somebody did so last
   bool quit_ = false;
 };
 

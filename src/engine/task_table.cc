@@ -303,10 +303,22 @@ void TaskTable::output_ended(Serial serial) {
   changed_.notify_all();
 }
 
-void TaskTable::set_processes(Serial serial, std::vector<ProcessInfo> processes) {
+void TaskTable::add_usage(Serial serial, double cpu_seconds, std::uint64_t rss_bytes) {
   const MutexLock lock(mutex_);
   Entry* const entry = find(serial);
-  if (entry != nullptr && entry->tree == TreeState::alive) entry->record.processes = std::move(processes);
+  if (entry == nullptr) return;
+  entry->record.cpu_seconds = std::max(entry->record.cpu_seconds, cpu_seconds);
+  entry->record.peak_rss_bytes = std::max(entry->record.peak_rss_bytes, rss_bytes);
+}
+
+TaskSnapshot TaskTable::set_survivors(Serial serial, std::vector<ProcessInfo> processes) {
+  const MutexLock lock(mutex_);
+  Entry* const entry = find(serial);
+  if (entry == nullptr || entry->phase != TaskPhase::ended || entry->tree != TreeState::alive) return nullptr;
+  entry->record.processes = std::move(processes);
+  count_survivor(*entry);
+  // An end that is still to be announced says it by itself.
+  return entry->announced ? snapshot(*entry) : nullptr;
 }
 
 std::optional<TaskTable::Announcement> TaskTable::take_announcement(Serial serial) {

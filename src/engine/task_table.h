@@ -80,7 +80,10 @@ class TaskTable {
   // No process of it is left. The snapshot when listeners are to hear of it.
   TaskSnapshot tree_gone(Serial serial) EXCLUDES(mutex_);
   void output_ended(Serial serial) EXCLUDES(mutex_);
-  void set_processes(Serial serial, std::vector<ProcessInfo> processes) EXCLUDES(mutex_);
+  // What is known of its processes' use; a figure that is lower than the one before changes nothing.
+  void add_usage(Serial serial, double cpu_seconds, std::uint64_t rss_bytes) EXCLUDES(mutex_);
+  // The survivors of an ended task are others than before. The snapshot when listeners are to hear of it.
+  TaskSnapshot set_survivors(Serial serial, std::vector<ProcessInfo> processes) EXCLUDES(mutex_);
 
   // What is to be announced of an ended task, once.
   struct Announcement {

@@ -23,8 +23,9 @@ enum class TimerKind : std::uint8_t {
   guard,       // of no task: is somebody who is needed stopped?
   spare,       // of no task: the spare keeper
   writers,     // of no task: do the writer threads hang?
+  look,        // of no task: what the trees use, and whether they are still as they were
 };
-constexpr std::size_t kTimerKinds = 9;
+constexpr std::size_t kTimerKinds = static_cast<std::size_t>(TimerKind::look) + 1;
 
 class Timers {
  public:

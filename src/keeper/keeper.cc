@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -98,6 +99,7 @@ int Keeper::run() {
   // Whoever had us forked for a start of now has sent it already.
   pollfd order{channel_.get(), POLLIN, 0};
   if (::poll(&order, 1, 0) == 0) rehearse_start();
+  rehearsed_cpu_us_ = reaped_cpu_us();
 
   while (!done_) {
     pollfd waits[] = {
@@ -349,6 +351,16 @@ int Keeper::wait_ms() const {
   return static_cast<int>(std::max<std::int64_t>(0, until - now));
 }
 
+std::uint64_t Keeper::reaped_cpu_us(std::uint64_t* max_rss_bytes) {
+  rusage usage{};
+  if (::getrusage(RUSAGE_CHILDREN, &usage) != 0) return 0;
+  if (max_rss_bytes != nullptr) *max_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  const auto us = [](const timeval& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1000000 + static_cast<std::uint64_t>(time.tv_usec);
+  };
+  return us(usage.ru_utime) + us(usage.ru_stime);
+}
+
 void Keeper::report(KeeperEventKind kind, pid_t pid, int status, std::uint32_t live, std::uint32_t left) {
   KeeperEvent event;
   event.kind = kind;
@@ -356,6 +368,7 @@ void Keeper::report(KeeperEventKind kind, pid_t pid, int status, std::uint32_t l
   event.status = status;
   event.live = live;
   event.left = left;
+  if (started_) event.cpu_us = reaped_cpu_us(&event.max_rss_bytes) - rehearsed_cpu_us_;
   send(channel_.get(), event);
 }
 

@@ -62,6 +62,8 @@ class Keeper {
   void wake_zygote() const;
   void leave(int status);
   int wait_ms() const;
+  // CPU time of what has been reaped, since the keeper began.
+  static std::uint64_t reaped_cpu_us(std::uint64_t* max_rss_bytes = nullptr);
   void report(KeeperEventKind kind, pid_t pid = 0, int status = 0, std::uint32_t live = 0, std::uint32_t left = 0);
 
   KeeperWorld world_;
@@ -78,7 +80,8 @@ class Keeper {
   bool grew_ = false;  // at the last look of the grace
   Ending ending_ = Ending::none;
   int exit_status_ = 0;
-  pid_t shell_ = -1;  // -1: none, or reaped
+  std::uint64_t rehearsed_cpu_us_ = 0;  // not the task's
+  pid_t shell_ = -1;                    // -1: none, or reaped
   std::uint32_t grace_ms_ = 2000;
   std::uint32_t live_at_begin_ = 0;
   std::int64_t grace_end_ = 0;

@@ -58,7 +58,7 @@ inline bool open_channel(int (&ends)[2]) {
   return true;
 }
 
-constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::uint32_t kProtocolVersion = 2;
 
 enum class ZygoteCommand : std::uint32_t { fork_keeper = 1 };
 
@@ -114,6 +114,9 @@ struct KeeperEvent {
   StartStep step = StartStep::none;
   std::uint32_t live = 0;
   std::uint32_t left = 0;
+  // What the processes that have been reaped so far used: all of them together, the biggest of them.
+  std::uint64_t cpu_us = 0;
+  std::uint64_t max_rss_bytes = 0;
 };
 
 }  // namespace errand::keeper
