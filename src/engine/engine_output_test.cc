@@ -108,6 +108,18 @@ TEST(OutputTest, ACodePointThatIsStillComingIsNotShownAsGarbage) {
   EXPECT_EQ(output_of(engine, id), "a\xC3\xA9\xEF\xBF\xBD");
 }
 
+TEST(OutputTest, AnythingThatIsPrintedIsReadAsValidUtf8) {
+  const TemporaryFolder folder;
+  Engine engine(test_config(folder));
+  // A lone continuation, an overlong form, a surrogate, a cut character before a letter, NUL, GBK.
+  const std::string id = launch(engine, R"(printf 'a\200b\300\257c\355\240\200d\360\237\230e\000f\304\343g\377\n')");
+  await_ended(engine, id);
+  const std::string text = output_of(engine, id);
+  EXPECT_TRUE(is_valid_utf8(text)) << text;
+  EXPECT_NE(text.find("\xEF\xBF\xBD"), std::string::npos);
+  EXPECT_EQ(read_file(engine.get(id)->output_file).size(), 21u) << "the file keeps the raw bytes";
+}
+
 TEST(OutputTest, StdoutAndStderrComeInTheirOrder) {
   const TemporaryFolder folder;
   Engine engine(test_config(folder));
