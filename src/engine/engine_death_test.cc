@@ -6,6 +6,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -57,7 +59,8 @@ class DeathTest : public ::testing::Test {
   }
   static pid_t parent_of(pid_t pid) {
     const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
-    return std::atoi(stat.c_str() + stat.rfind(')') + 3);
+    const std::size_t close = stat.rfind(')');
+    return close == std::string::npos || close + 4 > stat.size() ? 0 : std::atoi(stat.c_str() + close + 3);
   }
 
   TemporaryFolder folder_;
@@ -202,6 +205,164 @@ TEST_F(DeathTest, KeeperZygoteAndHostKilledOneAfterTheOther) {
   ::kill(keeper, SIGKILL);
   kill_host(host, SIGKILL);
   EXPECT_TRUE(nothing_left());
+}
+
+// Whichever the kernel lets go first: the text tells whether somebody was there to end what it left.
+TEST_F(DeathTest, KeeperAndZygoteKilledAtOnceInEitherOrder) {
+  Engine engine(config_);
+  for (const bool keeper_first : {true, false, true, false}) {
+    const std::string id = launch(engine, kEscapes);
+    const pid_t keeper = keeper_of(engine, id);
+    ASSERT_TRUE(await_output(engine, id, "ready"));
+    const pid_t zygote = parent_of(keeper);
+    ASSERT_EQ(::kill(keeper_first ? keeper : zygote, SIGKILL), 0);
+    ASSERT_EQ(::kill(keeper_first ? zygote : keeper, SIGKILL), 0);
+    const TaskSnapshot task = await_ended(engine, id);
+    EXPECT_EQ(task->status, TaskStatus::failed);
+    EXPECT_EQ(task->cause, EndCause::keeper_lost);
+    EXPECT_TRUE(task->error == "keeper lost" || task->error == "keeper lost; processes may be left") << *task->error;
+    EXPECT_TRUE(nothing_left());
+    EXPECT_TRUE(eventually([&] { return engine.get(id)->processes.empty(); }));
+    const StopReport report = engine.stop(id);  // may come while the sweep is not through
+    EXPECT_NE(report.outcome, StopReport::Outcome::stopped);
+    EXPECT_TRUE(report.left.empty());
+    EXPECT_EQ(await_ended(engine, launch(engine, "true"))->status, TaskStatus::completed);
+  }
+  EXPECT_EQ(engine.notifications().drain().size(), 8u);
+}
+
+TEST_F(DeathTest, TheZygoteAndAllItsKeepersKilledAtOnce) {
+  Engine engine(config_);
+  std::vector<std::string> ids;
+  std::vector<pid_t> victims;
+  for (int i = 0; i < 10; ++i) ids.push_back(launch(engine, kEscapes));
+  for (const std::string& id : ids) {
+    victims.push_back(keeper_of(engine, id));
+    ASSERT_TRUE(await_output(engine, id, "ready"));
+  }
+  victims.push_back(parent_of(victims.front()));
+  for (const pid_t victim : victims) ASSERT_EQ(::kill(victim, SIGKILL), 0);
+  for (const std::string& id : ids) EXPECT_EQ(await_ended(engine, id)->cause, EndCause::keeper_lost);
+  EXPECT_TRUE(nothing_left());
+  EXPECT_EQ(await_ended(engine, launch(engine, "true"))->status, TaskStatus::completed);
+}
+
+TEST_F(DeathTest, KeeperAndHostKilledAtOnceInEitherOrder) {
+  for (const bool keeper_first : {true, false}) {
+    const std::string note = folder_ / (keeper_first ? "first" : "second");
+    ProcessGuard host(start_host([&](Engine& engine) {
+      const std::string id = launch(engine, kEscapes);
+      std::ofstream(note) << keeper_of(engine, id);
+      await_output(engine, id, "ready");
+    }));
+    const pid_t keeper = std::atoi(read_file(note).c_str());
+    ASSERT_GT(keeper, 1);
+    ASSERT_TRUE(eventually([this] { return living().size() >= 5; }));
+    ::kill(keeper_first ? keeper : host.pid(), SIGKILL);
+    ::kill(keeper_first ? host.pid() : keeper, SIGKILL);
+    host.kill();
+    EXPECT_TRUE(nothing_left());
+  }
+}
+
+TEST_F(DeathTest, ZygoteAndHostKilledAtOnceInEitherOrder) {
+  for (const bool zygote_first : {true, false}) {
+    ProcessGuard host(start_host([&](Engine& engine) { await_output(engine, launch(engine, kEscapes), "ready"); }));
+    const std::vector<pid_t> zygotes = zygotes_of(host.pid());
+    ASSERT_EQ(zygotes.size(), 1u);
+    ASSERT_TRUE(eventually([this] { return living().size() >= 5; }));
+    ::kill(zygote_first ? zygotes.front() : host.pid(), SIGKILL);
+    ::kill(zygote_first ? host.pid() : zygotes.front(), SIGKILL);
+    host.kill();
+    EXPECT_TRUE(nothing_left());
+  }
+}
+
+// All that a task can do to be hard to end, at once, and a copy of the host that holds its descriptors.
+TEST_F(DeathTest, NothingIsLeftOfAHostThatForkedOnceWithTasksThatFloodAndIgnoreAndAreStopped) {
+  config_.max_output_file_bytes = 131072;
+  for (const bool forked : {false, true}) {
+    const std::string note = folder_ / (forked ? "copy" : "none");
+    ProcessGuard host(start_host([&](Engine& engine) {
+      launch(engine, kEscapes);
+      launch(engine, "yes");
+      launch(engine, "(setsid yes &) ; trap '' TERM; yes");
+      launch(engine, "sleep 1000 & kill -STOP $!; kill -STOP $$");
+      launch(engine, "exec " ERRAND_BUILD_DIR "/errand_test_trees daemons 5");
+      await_ended(engine, launch(engine, "sleep 1000 & setsid nohup sleep 1000 & true"));
+      await_output(engine, "bg-1", "ready");
+      await_ended(engine, "bg-5");
+      if (!forked) return;
+      const pid_t copy = ::fork();
+      if (copy == 0) {
+        for (;;) ::pause();
+      }
+      std::ofstream(note) << copy;
+    }));
+    const ProcessGuard copy(forked ? std::atoi(read_file(note).c_str()) : 0);
+    ASSERT_TRUE(!forked || copy.pid() > 1);
+    ASSERT_TRUE(eventually([this] { return living().size() >= 17; })) << living().size();
+    host.kill();
+    EXPECT_TRUE(nothing_left());
+    EXPECT_TRUE(eventually([&] { return zygotes_of(host.pid()).empty(); }));
+    EXPECT_TRUE(!forked || process_exists(copy.pid())) << "the copy is none of ours";
+  }
+}
+
+class ManyDeathsSerialTest : public DeathTest {
+ protected:
+  ManyDeathsSerialTest() { config_.max_concurrent_background = 10000; }
+  static constexpr const char* kTwo = "trap '' TERM; setsid sleep 1000 & sleep 1000; true";
+};
+
+TEST_F(ManyDeathsSerialTest, TwoHundredTasksAreGoneWithTheHost) {
+  ProcessGuard host(start_host([](Engine& engine) {
+    for (int i = 0; i < 200; ++i) launch(engine, kTwo);
+  }));
+  ASSERT_TRUE(eventually([this] { return living().size() >= 600; }, 60s)) << living().size();
+  host.kill();
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(ManyDeathsSerialTest, FiftyAndThreeHundredTasksAreGoneWhenCloseReturns) {
+  for (const std::size_t count : {50u, 300u}) {
+    Engine engine(config_);
+    for (std::size_t i = 0; i < count; ++i) launch(engine, kTwo);
+    ASSERT_TRUE(eventually([&] { return living().size() >= 3 * count; }, 60s)) << living().size();
+    EXPECT_TRUE(engine.close().left.empty());
+    EXPECT_TRUE(living().empty()) << living().size() << " of " << count;
+    EXPECT_EQ(engine.notifications().drain().size(), count);
+  }
+}
+
+// Zombies of a task are its keeper's to reap, and those of a dead keeper are its zygote's.
+TEST_F(DeathTest, NoZombieHasTheHostAKeeperOrTheZygoteAsItsParent) {
+  Engine engine(config_);
+  const std::string id = launch(engine,
+                                "echo $PPID; for i in 1 2 3 4 5 6 7 8; do (setsid true & setsid false &); done; "
+                                "echo made; exec sleep 1000");
+  const pid_t keeper = keeper_of(engine, id);
+  const pid_t zygote = parent_of(keeper);
+  ASSERT_TRUE(await_output(engine, id, "made"));
+  for (int i = 0; i < 20; ++i) await_ended(engine, launch(engine, "true"));
+  const std::string lost = launch(engine, kEscapes);
+  ASSERT_TRUE(await_output(engine, lost, "ready"));
+  ASSERT_EQ(::kill(keeper_of(engine, lost), SIGKILL), 0);
+  await_ended(engine, lost);
+  const auto zombies = [&] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      const pid_t pid = std::atoi(entry.path().filename().c_str());
+      if (pid <= 0) continue;
+      const pid_t parent = parent_of(pid);
+      if (parent != keeper && parent != zygote && parent != ::getpid()) continue;
+      count += !process_exists(pid) && ::kill(pid, 0) == 0;
+    }
+    return count;
+  };
+  EXPECT_TRUE(eventually([&] { return zombies() == 0; })) << zombies();
+  EXPECT_TRUE(own_children().empty());
+  engine.stop(id);
 }
 
 // A keeper that dies after its shell did takes the survivors with it; the outcome stays.
