@@ -3,6 +3,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -28,6 +29,33 @@ class Examples(unittest.TestCase):
                                       r"bg-3: .*: completed \(exit code 0\); 1 process still running: \d+ sleep 100\n"
                                       r"done\n$")
         self.assertEqual(self.run_example("start_and_wait", "true", "true").returncode, 0)
+
+    def test_supervisor_streams_and_starts_what_failed_once_more(self):
+        gate = self.box.path("gate")
+        run = subprocess.Popen([os.path.join(EXAMPLES, "supervisor"),
+                                f"echo one; until [ -e {gate} ]; do sleep 0.02; done; echo two; printf unfinished",
+                                "echo again; exit 4", "echo waits; sleep 1000 & sleep 1000"],
+                               cwd=self.box.project, env=self.box.environment(), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, text=True)
+        self.addCleanup(run.kill)
+        lines = []
+
+        def until(count):
+            while len(lines) < count:
+                line = run.stdout.readline()
+                self.assertTrue(line, lines)
+                lines.append(line.rstrip("\n"))
+
+        until(6)
+        self.assertEqual(sorted(lines), ["bg-1| one", "bg-2 failed (exit code 4)", "bg-2| again", "bg-3| waits",
+                                         "bg-4 failed (exit code 4)", "bg-4| again"])
+        with open(gate, "w", encoding="utf-8"):
+            pass
+        until(9)
+        self.assertEqual(lines[6:], ["bg-1| two", "bg-1| unfinished", "bg-1 completed (exit code 0)"])
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.communicate(timeout=60)[0], "")
+        self.assertEqual(run.returncode, 0)
 
     def test_service_survives_its_tasks_floods(self):
         done = self.run_example("service", "2", self.box.path("files"))
