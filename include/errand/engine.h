@@ -3,15 +3,15 @@
 // them completely, and tells others when they end.
 //
 // One engine is one session. Its supervisor thread owns all process state; every member function may be called from
-// any thread, and none but stop(), wait_end() and close() blocks for longer than a start takes. Expected outcomes are
-// values, never exceptions.
+// any thread, and none but stop(), wait(), wait_end() and close() blocks for longer than a start takes. Expected
+// outcomes are values, never exceptions.
 //
 // Dangers:
 // - A process that forks without exec holds copies of the engine's descriptors. The copy's engine is dead: its calls
 //   do nothing, and the tasks end with the original, not with the copy.
 // - The engine installs no signal handler and reaps no child that it did not start.
-// - A listener runs on the thread that caused the event; it must not block and must not call stop(), wait_end() or
-//   close().
+// - A listener runs on the thread that caused the event; it must not block and must not call stop(), wait(), wait_end()
+//   or close().
 #pragma once
 
 #include <chrono>
@@ -27,6 +27,7 @@
 #include "errand/engine_config.h"
 #include "errand/notification_queue.h"
 #include "errand/task.h"
+#include "errand/wait.h"
 
 namespace errand {
 
@@ -81,6 +82,7 @@ struct OutputRead {
   std::string unfinished;         // the last line, while it has no newline; it comes again
   std::uint64_t next_cursor = 0;  // the end of the last complete line
   std::uint64_t dropped = 0;      // raw bytes between the cursor and the text that can no longer be read
+  bool ended = false;             // nothing follows: what is unfinished stays so
 };
 
 struct CloseReport {
@@ -144,6 +146,12 @@ class Engine {
   // Waits until the task has ended, the time is over, or stop is requested; answers with the snapshot as it is then,
   // null for an unknown id.
   TaskSnapshot wait_end(std::string_view id, std::chrono::milliseconds timeout, std::stop_token stop = {}) const;
+
+  // Waits for what the request names, on the calling thread; see wait.h. A close() of the engine ends it early.
+  WaitResult wait(const WaitRequest& request, std::stop_token stop = {}) const;
+  // Hands every line of the task's output that matches to the callback, those that are retained first, until the
+  // output ends or the handle is destroyed; see wait.h. Or why not: unknown id, bad pattern, not a shell command.
+  std::variant<Watch, Rejected> watch(std::string_view id, std::string_view regex, WatchCallback callback) const;
 
   NotificationQueue& notifications();
 

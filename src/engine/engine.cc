@@ -19,6 +19,8 @@
 #include "engine/supervisor.h"
 #include "engine/task_table.h"
 #include "engine/task_text.h"
+#include "engine/waiter.h"
+#include "engine/watcher.h"
 
 namespace errand {
 namespace {
@@ -80,6 +82,7 @@ class Engine::Impl {
   StopReport stop(std::string_view id);
   TaskSnapshot inspect(std::string_view id);
   std::vector<TaskSnapshot> list(std::string_view owner);
+  std::variant<Watch, Rejected> watch(std::string_view id, std::string_view regex, WatchCallback callback);
   CloseReport close();
 
   TaskTable& table() { return table_; }
@@ -255,6 +258,17 @@ std::vector<TaskSnapshot> Engine::Impl::list(std::string_view owner) {
   return table_.list(owner);
 }
 
+std::variant<Watch, Rejected> Engine::Impl::watch(std::string_view id, std::string_view regex, WatchCallback callback) {
+  const TaskSnapshot task = table_.get(id);
+  std::shared_ptr<Output> output = table_.output(id);
+  if (!task) return Rejected{std::string(id) + ": no such task"};
+  if (task->kind != TaskKind::shell || !output)
+    return Rejected{std::string(id) + " prints no lines that can be watched"};
+  auto pattern = LinePattern::compile(regex);
+  if (auto* fault = std::get_if<std::string>(&pattern)) return Rejected{std::move(*fault)};
+  return watch_output(std::move(output), std::get<LinePattern>(std::move(pattern)), std::move(callback));
+}
+
 CloseReport Engine::Impl::close() {
   const MutexLock lock(close_mutex_);  // a second close waits for the first
   if (std::exchange(closed_, true)) return close_report_;
@@ -334,6 +348,18 @@ std::optional<OutputRead> Engine::read(std::string_view id, std::uint64_t cursor
 
 TaskSnapshot Engine::wait_end(std::string_view id, milliseconds timeout, std::stop_token stop) const {
   return impl_->is_copy() ? nullptr : impl_->table().wait_end(id, timeout, stop);
+}
+
+WaitResult Engine::wait(const WaitRequest& request, std::stop_token stop) const {
+  if (!impl_->is_copy()) return wait_for_tasks(impl_->table(), request, stop);
+  WaitResult refused;
+  refused.fault = "this process is a copy of the engine's";
+  return refused;
+}
+
+std::variant<Watch, Rejected> Engine::watch(std::string_view id, std::string_view regex, WatchCallback callback) const {
+  if (impl_->is_copy()) return Rejected{"this process is a copy of the engine's"};
+  return impl_->watch(id, regex, std::move(callback));
 }
 
 NotificationQueue& Engine::notifications() { return impl_->notifications(); }

@@ -110,6 +110,7 @@ OutputRead Output::read(std::uint64_t cursor) const {
   Shown found = shown(cursor);
   OutputRead read;
   read.next_cursor = lines_.end();
+  read.ended = finished_;
   if (cursor < found.begin) read.dropped = found.begin - cursor;
   read.text = std::move(found.lines);
   read.unfinished = std::move(found.unfinished);
@@ -135,6 +136,11 @@ void Output::listen(std::shared_ptr<LineListener> listener) {
 void Output::unlisten(const LineListener* listener) {
   const MutexLock lock(mutex_);
   std::erase_if(listeners_, [&](const auto& one) { return one.get() == listener; });
+}
+
+std::size_t Output::listeners() const {
+  const MutexLock lock(mutex_);
+  return listeners_.size();
 }
 
 void Output::describe(TaskRecord& record) const {

@@ -49,6 +49,7 @@ class Output : private LineSink {
   // no line is lost or told twice.
   void listen(std::shared_ptr<LineListener> listener) EXCLUDES(mutex_);
   void unlisten(const LineListener* listener) EXCLUDES(mutex_);
+  std::size_t listeners() const EXCLUDES(mutex_);
   // The record's fields about output.
   void describe(TaskRecord& record) const EXCLUDES(mutex_);
   OutputFile* file() const { return file_.get(); }

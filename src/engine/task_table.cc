@@ -19,13 +19,12 @@ constexpr std::size_t kMaxNamedSurvivors = 10;
 
 std::int64_t duration_between(std::int64_t start, std::int64_t end) { return std::max<std::int64_t>(0, end - start); }
 
-// A wait for ever must not overflow the clock.
+}  // namespace
+
 steady_clock::time_point deadline_after(milliseconds wait) {
   constexpr milliseconds kLong = std::chrono::hours(24 * 365);
   return steady_clock::now() + std::clamp(wait, milliseconds(0), kLong);
 }
-
-}  // namespace
 
 Outcome outcome_of_wait_status(int status) {
   Outcome outcome;
@@ -144,7 +143,7 @@ bool TaskTable::begin_start(Serial serial) {
   if (entry->phase == TaskPhase::ended) {
     entry->tree = TreeState::gone;
     entry->stopping = false;
-    changed_.notify_all();
+    changed(*entry);
     return false;
   }
   entry->tree = TreeState::alive;
@@ -178,7 +177,7 @@ bool TaskTable::publish(Entry& entry, std::vector<ProcessInfo> survivors) {
   record.processes = std::move(survivors);
   entry.phase = TaskPhase::ended;
   count_survivor(entry);
-  changed_.notify_all();
+  changed(entry);
   if (!entry.has_id() || entry.adopted_at_end) return false;
   --running_;
   notifications_.append({record.id, record.status, ending_text(record), wall_ms()});
@@ -275,7 +274,7 @@ void TaskTable::stop_done(Serial serial, int live, std::vector<LeftProcess> left
   // Without anything left the stop is over when the tree is known to be gone.
   if (!entry->left.empty()) entry->stopping = false;
   count_survivor(*entry);
-  changed_.notify_all();
+  changed(*entry);
 }
 
 TaskSnapshot TaskTable::tree_gone(Serial serial) {
@@ -289,7 +288,7 @@ TaskSnapshot TaskTable::tree_gone(Serial serial) {
   entry->record.processes.clear();
   count_survivor(*entry);
   retire(*entry);
-  changed_.notify_all();
+  changed(*entry);
   // An end that is still to be announced says it by itself.
   return entry->announced ? snapshot(*entry) : nullptr;
 }
@@ -300,7 +299,7 @@ void TaskTable::output_ended(Serial serial) {
   if (entry == nullptr) return;
   entry->output_open = false;
   retire(*entry);
-  changed_.notify_all();
+  changed(*entry);
 }
 
 void TaskTable::add_usage(Serial serial, double cpu_seconds, std::uint64_t rss_bytes) {
@@ -340,7 +339,7 @@ void TaskTable::announced(Serial serial) {
   if (entry == nullptr) return;
   entry->announcement_done = true;
   retire(*entry);
-  changed_.notify_all();
+  changed(*entry);
 }
 
 // --- foreground commands ---
@@ -389,6 +388,7 @@ std::shared_ptr<Output> TaskTable::forget(std::string_view foreground_id) {
   const auto it = entries_.find(serial);
   forgotten = std::move(it->second);
   entries_.erase(it);
+  changed(*forgotten);
   return output;
 }
 
@@ -445,6 +445,52 @@ std::string TaskTable::token(Serial serial) const {
 }
 
 // --- stopping and waiting ---
+
+void TaskTable::changed(const Entry& entry) {
+  changed_.notify_all();
+  for (const std::shared_ptr<Wake>& wake : entry.subscribers) wake->set();
+}
+
+TaskTable::Look TaskTable::look(Serial serial) const {
+  Look look;
+  const MutexLock lock(mutex_);
+  const Entry* const entry = find(serial);
+  if (entry == nullptr) return look;
+  look.task = snapshot(*entry);
+  look.output = entry->output;
+  look.ended = entry->phase == TaskPhase::ended;
+  look.output_open = entry->output_open;
+  look.tree_gone = look.ended && entry->tree != TreeState::alive;
+  look.closed = closed_;
+  look.keeper = entry->keeper;
+  look.age_ms = duration_between(entry->started_ms, monotonic_ms());
+  return look;
+}
+
+Serial TaskTable::subscribe(std::string_view id, std::shared_ptr<Wake> wake) {
+  const MutexLock lock(mutex_);
+  Entry* const entry = find(id);
+  if (entry == nullptr) return 0;
+  entry->subscribers.push_back(std::move(wake));
+  return entry->serial;
+}
+
+void TaskTable::unsubscribe(Serial serial, const Wake* wake) {
+  const MutexLock lock(mutex_);
+  Entry* const entry = find(serial);
+  if (entry == nullptr) return;
+  auto& subscribers = entry->subscribers;
+  const auto at =
+      std::find_if(subscribers.begin(), subscribers.end(), [&](const auto& one) { return one.get() == wake; });
+  if (at != subscribers.end()) subscribers.erase(at);
+}
+
+std::size_t TaskTable::subscriptions() const {
+  const MutexLock lock(mutex_);
+  std::size_t count = 0;
+  for (const auto& [serial, entry] : entries_) count += entry->subscribers.size();
+  return count;
+}
 
 TaskTable::Cancelled TaskTable::cancel(std::string_view id, bool may_wait) {
   Cancelled cancelled;
@@ -547,6 +593,7 @@ std::vector<Serial> TaskTable::close() {
       TaskAction action = TaskAction::none;
       notified = step(*entry, TaskEvent::session_ended, outcome, {}, action) || notified;
       serials.push_back(serial);
+      changed(*entry);
     }
   }
   if (notified) notifications_.announce();

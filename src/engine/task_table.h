@@ -26,11 +26,15 @@
 #include "base/thread_annotations.h"
 #include "engine/output.h"
 #include "engine/task_state.h"
+#include "engine/wake.h"
 #include "errand/engine.h"
 
 namespace errand {
 
 using Serial = std::uint64_t;
+
+// The time `wait` from now; a wait for ever does not overflow the clock.
+std::chrono::steady_clock::time_point deadline_after(std::chrono::milliseconds wait);
 
 // How a task ended; becomes part of its record at the publication.
 struct Outcome {
@@ -135,6 +139,24 @@ class TaskTable {
   TaskSnapshot wait_end(std::string_view id, std::chrono::milliseconds timeout, const std::stop_token& stop) const
       EXCLUDES(mutex_);
 
+  // What a wait goes by. The task is null for an unknown serial.
+  struct Look {
+    TaskSnapshot task;
+    std::shared_ptr<Output> output;
+    bool ended = false;        // published
+    bool output_open = false;  // somebody holds the pipe
+    bool tree_gone = false;    // none of its processes is left, and none can come
+    bool closed = false;       // the engine is being closed
+    pid_t keeper = 0;
+    std::int64_t age_ms = 0;  // since its start, also after its end
+  };
+  Look look(Serial serial) const EXCLUDES(mutex_);
+  // From now on `wake` is set at every change of the task, until unsubscribe(). 0: unknown, nothing is subscribed.
+  Serial subscribe(std::string_view id, std::shared_ptr<Wake> wake) EXCLUDES(mutex_);
+  void unsubscribe(Serial serial, const Wake* wake) EXCLUDES(mutex_);
+  // Of all tasks.
+  std::size_t subscriptions() const EXCLUDES(mutex_);
+
   // Refuses launches from now on and ends all that runs. The serials that the supervisor is to announce and stop.
   std::vector<Serial> close() EXCLUDES(mutex_);
   // Waits until no tree lives and every end has been announced. What is left.
@@ -165,6 +187,7 @@ class TaskTable {
     bool stop_moved = false;  // by a stop that moved it from RUNNING
     int stop_live = 0;
     std::vector<LeftProcess> left;
+    std::vector<std::shared_ptr<Wake>> subscribers;
     bool has_id() const { return !foreground || adopted; }
   };
 
@@ -184,6 +207,8 @@ class TaskTable {
   // Takes it out of live_ when nothing more will happen to it.
   void retire(const Entry& entry) REQUIRES(mutex_);
   TaskSnapshot snapshot(const Entry& entry) const REQUIRES(mutex_);
+  // Whoever waits for it is to look again.
+  void changed(const Entry& entry) REQUIRES(mutex_);
 
   const EngineConfig& config_;
   NotificationQueue& notifications_;
