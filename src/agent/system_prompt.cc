@@ -47,6 +47,8 @@ constexpr std::string_view kBackground =
     "- Do not wait in a loop and do not sleep: you will be notified when a task ends. If there is nothing else to do, "
     "say\n"
     "  what is running and end your answer; the notification starts you again.\n"
+    "- When you cannot go on before a task ends, prints a line, opens a port or falls silent (a server that must be\n"
+    "  ready), call background_wait once with enough time.\n"
     "- background_output shows state and output of a task, background_list shows all, background_stop ends one with\n"
     "  every process that it started. A task lives until its command ends, it is stopped or the session ends.\n"
     "- A command that ends may leave processes running; they stay under the task's id and are ended with it.\n"

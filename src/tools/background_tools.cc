@@ -74,8 +74,9 @@ class BackgroundBashTool : public Tool {
                                   const ToolContext& context) {
     std::string text = "Background task started: " + id +
                        "\nRead what it prints with background_output, end it with background_stop (task_id: \"" + id +
-                       "\").\nTo wait for it, do other work or end your turn: a notification comes by itself when it "
-                       "ends, so do not poll.";
+                       "\").\nDo other work or end your turn: a notification comes by itself when it ends, so do not "
+                       "poll. If you cannot go on before it ends, prints a line, opens a port or falls silent, use "
+                       "background_wait.";
     if (!output_file.empty()) text += "\nIts whole output is written to " + output_file;
     std::string others;
     for (const TaskSnapshot& task : visible_tasks(context)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model's four background tools on real processes, every text byte for byte.
+// The model's background tools but background_wait, on real processes, every text byte for byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@ using testing::ToolFixture;
 std::string started(const std::string& id, const ToolFixture& fixture) {
   return "Background task started: " + id +
          "\nRead what it prints with background_output, end it with background_stop (task_id: \"" + id +
-         "\").\nTo wait for it, do other work or end your turn: a notification comes by itself when it ends, so do not "
-         "poll.\n"
+         "\").\nDo other work or end your turn: a notification comes by itself when it ends, so do not poll. If you "
+         "cannot go on before it ends, prints a line, opens a port or falls silent, use background_wait.\n"
          "Its whole output is written to " +
          fixture.root() + "/session/tasks/" + id + ".output";
 }

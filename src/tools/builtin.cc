@@ -48,6 +48,7 @@ void register_builtin_tools(Registry& registry) {
   registry.add(make_bash_tool());
   registry.add(make_background_bash_tool());
   registry.add(make_background_output_tool());
+  registry.add(make_background_wait_tool());
   registry.add(make_background_stop_tool());
   registry.add(make_background_list_tool());
   registry.add(make_read_tool());

@@ -15,6 +15,7 @@ namespace errand {
 std::unique_ptr<Tool> make_bash_tool();
 std::unique_ptr<Tool> make_background_bash_tool();
 std::unique_ptr<Tool> make_background_output_tool();
+std::unique_ptr<Tool> make_background_wait_tool();
 std::unique_ptr<Tool> make_background_stop_tool();
 std::unique_ptr<Tool> make_background_list_tool();
 std::unique_ptr<Tool> make_read_tool();

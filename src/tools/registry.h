@@ -55,7 +55,7 @@ class Registry {
 // "missing required argument: command (string)", "wrong type of argument: timeout_ms (expected integer, got string)".
 std::optional<std::string> validate_input(const json::object& schema, const json::object& input);
 
-// bash, background_bash, background_output, background_stop, background_list, read, grep.
+// bash, background_bash, background_output, background_wait, background_stop, background_list, read, grep.
 void register_builtin_tools(Registry& registry);
 
 }  // namespace errand

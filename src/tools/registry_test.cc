@@ -41,8 +41,8 @@ TEST(RegistryTest, SpecsStandInAStableOrder) {
     EXPECT_FALSE(spec.description.empty());
     EXPECT_EQ(get_string(spec.input_schema, "type"), "object");
   }
-  EXPECT_THAT(names, ElementsAre("bash", "background_bash", "background_output", "background_stop", "background_list",
-                                 "read", "grep"));
+  EXPECT_THAT(names, ElementsAre("bash", "background_bash", "background_output", "background_wait", "background_stop",
+                                 "background_list", "read", "grep"));
   std::string again;
   for (const ToolSpec& spec : fixture.registry.specs()) again += to_text(spec.input_schema);
   EXPECT_EQ(bytes, again);
@@ -55,9 +55,10 @@ TEST(RegistryTest, EveryCallGetsAResult) {
   EXPECT_TRUE(result.is_error);
   EXPECT_EQ(result.text, "the tool failed: boom");
   EXPECT_EQ(fixture.run("thrower", R"({"odd": true})").text, "the tool failed: unknown exception");
-  EXPECT_EQ(fixture.run("frobnicate", "{}").text,
-            "unknown tool: frobnicate (known: bash, background_bash, background_output, background_stop, "
-            "background_list, read, grep, thrower)");
+  EXPECT_EQ(
+      fixture.run("frobnicate", "{}").text,
+      "unknown tool: frobnicate (known: bash, background_bash, background_output, background_wait, background_stop, "
+      "background_list, read, grep, thrower)");
   EXPECT_EQ(fixture.run("bash", json::object{{"__invalid_json", "{\"command\": "}}).text,
             "the arguments of bash are no valid JSON object; nothing was run. Received: {\"command\": ");
 }
@@ -67,6 +68,7 @@ TEST(RegistryTest, ReadOnlyToolsAreKnownAsSuch) {
   const std::pair<const char*, bool> rows[] = {{"bash", false},
                                                {"background_bash", false},
                                                {"background_output", true},
+                                               {"background_wait", true},
                                                {"background_stop", false},
                                                {"background_list", true},
                                                {"read", true},

@@ -51,7 +51,7 @@ std::string ending_lines(const TaskRecord& task) {
   return text;
 }
 
-std::string output_text(const TaskRecord& task, const OutputTail& tail) {
+std::string status_lines(const TaskRecord& task) {
   std::string text = "Task " + task.id + " is " + std::string(to_string(task.status)) + ".\n";
   const bool running = task.status == TaskStatus::running;
   if (running) {
@@ -61,6 +61,11 @@ std::string output_text(const TaskRecord& task, const OutputTail& tail) {
   }
   text += ending_lines(task);
   if (!running && !task.processes.empty()) text += "Still running: " + processes_text(task.processes) + "\n";
+  return text;
+}
+
+std::string output_text(const TaskRecord& task, const OutputTail& tail) {
+  std::string text = status_lines(task);
   if (tail.truncated) text += "(output was truncated; showing tail)\n";
   text += "\nOutput:\n";
   const std::string_view output = trim_end(tail.text);

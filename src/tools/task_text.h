@@ -19,6 +19,8 @@ std::string_view trim_end(std::string_view text);
 
 // The answer of background_output: "Task bg-1 is FAILED.\nExit code: 7\n\nOutput:\n...".
 std::string output_text(const TaskRecord& task, const OutputTail& tail);
+// Its first lines, without the output: "Task bg-1 is RUNNING.\nRunning for 12 s, last output 3 s ago.\n".
+std::string status_lines(const TaskRecord& task);
 // "Exit code: 7", "Signal: 9 (SIGKILL)", "Error: ..." with a newline after each; empty for what has none.
 std::string ending_lines(const TaskRecord& task);
 // "Task bg-2 stopped: 3 processes ended.", "Task bg-2 has already finished (COMPLETED); nothing to stop.", ...
