@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "repl/bg_follow.h"
 #include "terminal/text.h"
 
 namespace errand::repl {
@@ -37,6 +41,31 @@ std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> all;
   while (!trimmed(text).empty()) all.emplace_back(take_word(text));
   return all;
+}
+
+// What stands behind "output": an id, then a number of lines and -f, in any order.
+struct OutputArguments {
+  std::string id;
+  std::size_t lines = default_lines;
+  bool follow = false;
+};
+std::optional<OutputArguments> output_arguments(const std::vector<std::string>& given) {
+  OutputArguments arguments;
+  bool lines_given = false;
+  for (const std::string& word : given) {
+    if (word == "-f") {
+      if (std::exchange(arguments.follow, true)) return std::nullopt;
+    } else if (arguments.id.empty()) {
+      arguments.id = word;
+    } else {
+      const char* const end = word.data() + word.size();
+      const auto read = std::from_chars(word.data(), end, arguments.lines);
+      if (read.ec != std::errc() || read.ptr != end || arguments.lines == 0) return std::nullopt;
+      if (std::exchange(lines_given, true)) return std::nullopt;
+    }
+  }
+  if (arguments.id.empty()) return std::nullopt;
+  return arguments;
 }
 
 std::string processes(int count) { return fmt::format("{} process{}", count, count == 1 ? "" : "es"); }
@@ -147,25 +176,63 @@ BgCommand::BgCommand(Engine& engine, std::function<LaunchResult(std::string)> ru
                      std::function<StopReport(const std::string&)> stop, NoticeMark mark)
     : engine_(engine), run_(std::move(run)), stop_(std::move(stop)), mark_(mark) {}
 
-bool BgCommand::waits(std::string_view arguments) { return take_word(arguments) == "stop"; }
+BgCommand::Pace BgCommand::pace(std::string_view arguments) {
+  const std::string_view verb = take_word(arguments);
+  if (verb == "stop") return Pace::busy;
+  if (verb == "wait" || verb == "watch") return Pace::open_ended;
+  if (verb == "output") {
+    const auto given = output_arguments(words(arguments));
+    if (given && given->follow) return Pace::open_ended;
+  }
+  return Pace::at_once;
+}
 
-std::string BgCommand::operator()(std::string_view arguments) const {
+std::string BgCommand::operator()(std::string_view arguments, const std::stop_token& stop_token,
+                                  const Jobs::Say& say) const {
   std::string_view rest = trimmed(arguments);
   const std::string_view verb = take_word(rest);
   if (verb == "run" && !rest.empty()) return launch_line(run_(std::string(rest)));
+  if (verb == "watch") {
+    const std::string id(take_word(rest));
+    if (rest.empty()) return std::string(usage);
+    return engine_.get(id) ? watch(engine_, id, std::string(rest), stop_token, say) : unknown(id);
+  }
   const std::vector<std::string> given = words(rest);
   if ((verb.empty() || verb == "list") && given.empty()) return list();
   if (verb == "notifications" && given.empty()) return notifications();
   if (verb == "show" && given.size() == 1) return show(given[0]);
   if (verb == "stop" && given.size() == 1) return given[0] == "all" ? stop_all() : stop(given[0]);
-  if (verb == "output" && given.size() == 1) return output(given[0], default_lines);
-  if (verb == "output" && given.size() == 2) {
-    std::size_t lines = 0;
-    const char* end = given[1].data() + given[1].size();
-    const auto read = std::from_chars(given[1].data(), end, lines);
-    if (read.ec == std::errc() && read.ptr == end && lines > 0) return output(given[0], lines);
+  if (verb == "wait") return wait(given, stop_token);
+  if (verb == "output") {
+    const auto wanted = output_arguments(given);
+    if (!wanted) return std::string(usage);
+    // Of what has ended nothing can be followed.
+    const auto end = engine_.read(wanted->id, std::numeric_limits<std::uint64_t>::max());
+    if (!wanted->follow || !end || end->ended) return output(wanted->id, wanted->lines);
+    return follow(engine_, wanted->id, wanted->lines, stop_token, say);
   }
   return std::string(usage);
+}
+
+std::string BgCommand::wait(const std::vector<std::string>& given, const std::stop_token& stop_token) const {
+  std::vector<std::string> ids;
+  std::optional<std::chrono::milliseconds> time;
+  for (const std::string& word : given) {
+    if (std::isdigit(static_cast<unsigned char>(word[0]))) {
+      if (time || !(time = parse_time(word))) return std::string(usage);
+    } else if (!engine_.get(word)) {
+      return unknown(word);
+    } else if (std::find(ids.begin(), ids.end(), word) == ids.end()) {
+      ids.push_back(word);
+    }
+  }
+  if (ids.empty()) {
+    for (const TaskSnapshot& task : engine_.list()) {
+      if (task->status == TaskStatus::running) ids.push_back(task->id);
+    }
+  }
+  if (ids.empty()) return "No background task is running; nothing to wait for.";
+  return wait_for(engine_, std::move(ids), time, stop_token);
 }
 
 std::string BgCommand::list() const {

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "errand/engine.h"
+#include "repl/jobs.h"
 
 namespace errand::repl {
 
@@ -35,15 +38,21 @@ class BgCommand {
   BgCommand(Engine& engine, std::function<LaunchResult(std::string)> run,
             std::function<StopReport(const std::string&)> stop, NoticeMark mark);
 
-  // What follows "/bg" -> what is shown: lines, without the last newline.
-  std::string operator()(std::string_view arguments) const;
-  // True for those that wait (stop): the caller's loop should not.
-  static bool waits(std::string_view arguments);
+  // How long it takes: nothing; until it is done (stop); until something happens that may never happen (wait, watch,
+  // output -f). The caller's loop should wait for none of the latter two.
+  enum class Pace { at_once, busy, open_ended };
+  static Pace pace(std::string_view arguments);
+  // What follows "/bg" -> what is shown: lines, without the last newline. Those that are open-ended return when `stop`
+  // is requested, and show what comes meanwhile through `say`.
+  std::string operator()(
+      std::string_view arguments, const std::stop_token& stop = {},
+      const Jobs::Say& say = [](const std::string&) { return true; }) const;
 
  private:
   std::string list() const;
   std::string show(const std::string& id) const;
   std::string output(const std::string& id, std::size_t lines) const;
+  std::string wait(const std::vector<std::string>& words, const std::stop_token& stop) const;
   std::string stop(const std::string& id) const;
   std::string stop_all() const;
   std::string notifications() const;

@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <thread>
 
 namespace errand::repl {
 namespace {
@@ -177,8 +179,68 @@ TEST_F(BackgroundCommandTest, NoNotifications) { EXPECT_EQ(bg("notifications"), 
 
 TEST_F(BackgroundCommandTest, UnknownSubcommandPrintsUsage) {
   for (const char* wrong :
-       {"frob", "show", "show a b", "output", "stop", "run", "list x", "notifications x", "wait", "watch"})
+       {"frob", "show", "show a b", "output", "stop", "run", "list x", "notifications x", "wait 5", "wait 5x",
+        "wait 1s 2s", "watch", "watch bg-1", "output -f", "output bg-1 -f -f", "output bg-1 0", "output bg-1 2 3"})
     EXPECT_EQ(bg(wrong), usage_line) << wrong;
+}
+
+TEST_F(BackgroundCommandTest, WaitAnswersForEachTask) {
+  EXPECT_EQ(bg("wait"), "No background task is running; nothing to wait for.");
+  start("exit 3");
+  start("true");
+  EXPECT_EQ(bg("wait bg-2 bg-1 bg-2 1h"), "bg-2: completed (exit code 0)\nbg-1: failed (exit code 3)");
+  start("sleep 1000");
+  EXPECT_EQ(bg("wait bg-3 20ms"), "bg-3: timed out, still running");
+  EXPECT_EQ(bg("wait 20ms"), "bg-3: timed out, still running") << "all that run";
+  EXPECT_EQ(bg("wait bg-9"), "bg-9: no such task (known: bg-1, bg-2, bg-3)");
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(command_("wait", stop.get_token()), "bg-3: the wait was ended, still running");
+}
+
+TEST_F(BackgroundCommandTest, WatchPrintsMatchingLines) {
+  start("echo one; echo two; printf three; exit 1");
+  std::string said;
+  const auto say = [&](const std::string& lines) {
+    said += lines;
+    return true;
+  };
+  EXPECT_EQ(command_("watch bg-1 ^t.*e", {}, say), "=== bg-1 (FAILED) ===");
+  EXPECT_EQ(said, "three\n");
+  EXPECT_EQ(bg("watch bg-1 ("), "invalid pattern: missing ): (");
+  EXPECT_EQ(bg("watch bg-9 x"), "bg-9: no such task (known: bg-1)");
+  start("sleep 1000");
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(command_("watch bg-2 x", stop.get_token(), say), "(no longer watching bg-2)");
+}
+
+TEST_F(BackgroundCommandTest, OutputFollowsUntilTheOutputEnds) {
+  const std::string go = folder_ + "/go";
+  start("seq 1 30; until [ -e '" + go + "' ]; do sleep 0.02; done; echo new; printf rest");
+  while (engine_.get("bg-1")->output_bytes < 81) std::this_thread::yield();
+  std::string said;
+  const auto say = [&](const std::string& lines) {
+    if (said.empty()) std::ofstream(go).put('\n');
+    said += lines + "|";
+    return true;
+  };
+  const std::string last = command_("output bg-1 3 -f", {}, say);
+  EXPECT_THAT(said + last, MatchesRegex("=== bg-1 \\(RUNNING\\) ===\n28\n29\n30\n\\|(new\n\\||)(new\n|)rest\n"
+                                        "=== bg-1 \\(COMPLETED\\) ==="));
+  EXPECT_EQ(bg("output bg-1 -f 1"), "=== bg-1 (COMPLETED) ===\nrest") << "nothing to follow any more";
+  EXPECT_EQ(bg("output bg-9 -f"), "bg-9: no such task (known: bg-1)");
+  start("sleep 1000");
+  EXPECT_EQ(command_("output bg-2 -f", {}, [](const std::string&) { return false; }), "(no longer following bg-2)");
+}
+
+TEST_F(BackgroundCommandTest, WhatMayNeverEndIsKnown) {
+  using Pace = BgCommand::Pace;
+  for (const char* open : {"wait", "wait bg-1 3s", "watch bg-1 x", "output bg-1 -f", " output  -f bg-1 3"})
+    EXPECT_EQ(BgCommand::pace(open), Pace::open_ended) << open;
+  EXPECT_EQ(BgCommand::pace("stop bg-1"), Pace::busy);
+  for (const char* quick : {"", "list", "output bg-1", "show bg-1", "run sleep 1 -f"})
+    EXPECT_EQ(BgCommand::pace(quick), Pace::at_once) << quick;
 }
 
 TEST_F(BackgroundCommandTest, RunStartsOneByHand) {

@@ -2,12 +2,7 @@
 #include "repl/core.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
-#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -20,13 +15,16 @@ constexpr std::string_view help =
     "  !cmd &                start it in the background\n"
     "  /bg                   list the background tasks\n"
     "  /bg show <id>         everything about one\n"
-    "  /bg output <id> [n]   the last n lines of its output (20)\n"
+    "  /bg output <id> [n]   the last n lines of its output (20); -f follows\n"
     "  /bg stop <id>|all     end it, with every process that it started\n"
     "  /bg notifications     show and clear what is pending\n"
     "  /bg run <command>     start one by hand\n"
+    "  /bg wait [<id>...] [30s]  until these, or all, have ended\n"
+    "  /bg watch <id> <regex>    print its matching lines as they come\n"
     "  /help                 this\n"
     "  /quit                 leave; running tasks end\n"
-    "Esc or Ctrl+C ends what the model is doing; Ctrl+C twice or Ctrl+D leaves.";
+    "Esc or Ctrl+C ends what the model is doing, then Ctrl+C what waits, follows or watches; Ctrl+C twice or Ctrl+D\n"
+    "leaves.";
 
 }  // namespace
 
@@ -39,8 +37,7 @@ Core::Core(ReplOptions& options, Output& output, Form& form)
       bg_(
           session_.engine(), [this](std::string command) { return session_.run_by_hand(std::move(command)); },
           [this](const std::string& id) { return session_.stop_task(id); }, mark_),
-      transcript_(output),
-      jobs_ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      transcript_(output) {}
 
 Core::~Core() { close(); }
 
@@ -77,53 +74,20 @@ void Core::slash(std::string_view line) {
   if (name == "/help") {
     output_.line(help);
   } else if (name == "/bg") {
-    if (BgCommand::waits(arguments)) {
-      start_job([this, text = std::string(arguments)] { return bg_(text); });
-    } else {
-      output_.line(bg_(arguments));
-    }
+    const BgCommand::Pace pace = BgCommand::pace(arguments);
+    if (pace == BgCommand::Pace::at_once) return output_.line(bg_(arguments));
+    jobs_.start([this, text = std::string(arguments)](const std::stop_token& stop,
+                                                      const Jobs::Say& say) { return bg_(text, stop, say); },
+                pace == BgCommand::Pace::open_ended);
   } else {
     output_.line(fmt::format("unknown command: {} (see /help)", terminal::visible_text(name)));
   }
 }
 
-void Core::start_job(std::function<std::string()> work) {
-  auto job = std::make_unique<Job>();
-  Job* const place = job.get();
-  {
-    const std::scoped_lock lock(jobs_mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  const auto run = [this, place, work = std::move(work)] {
-    std::string text = work();
-    const std::scoped_lock done_lock(jobs_mutex_);
-    place->text = std::move(text);
-    place->done = true;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(jobs_ready_.get(), &one, sizeof one);
-  };
-  try {
-    place->thread = std::jthread(run);
-  } catch (const std::system_error&) {  // no thread to be had: it runs here
-    run();
-  }
-}
-
-void Core::finish_jobs() {
-  std::uint64_t count = 0;
-  [[maybe_unused]] const auto got = ::read(jobs_ready_.get(), &count, sizeof count);
-  std::vector<std::unique_ptr<Job>> done;
-  {
-    const std::scoped_lock lock(jobs_mutex_);
-    const auto first_done =
-        std::stable_partition(jobs_.begin(), jobs_.end(), [](const auto& job) { return !job->done; });
-    done.assign(std::move_iterator(first_done), std::move_iterator(jobs_.end()));
-    jobs_.erase(first_done, jobs_.end());
-  }
-  for (const auto& job : done) {
-    if (job->thread.joinable()) job->thread.join();
-    output_.line(job->text);
-  }
+void Core::show_jobs() {
+  // Not into the middle of a line that is being streamed: they come with its end, or the turn's.
+  if (loading_ && output_.open_line()) return jobs_.heard();
+  for (const std::string& text : jobs_.take()) output_.line(text);
 }
 
 void Core::pump() {
@@ -147,7 +111,7 @@ void Core::pump() {
     }
     if (!loading_) show_notices();
   }
-  finish_jobs();
+  show_jobs();
   if (!loading_) show_notices();
 }
 
@@ -155,10 +119,9 @@ void Core::show_notices() {
   for (const Notification& notice : session_.engine().notifications().drain()) output_.line(notice_line(notice, mark_));
 }
 
-bool Core::idle() {
-  const std::scoped_lock lock(jobs_mutex_);
-  return jobs_.empty() && session_.idle();
-}
+bool Core::idle() { return jobs_.empty() && session_.idle(); }
+
+bool Core::only_waits() { return !jobs_.empty() && session_.idle(); }
 
 std::vector<TaskSnapshot> Core::living_tasks() {
   std::vector<TaskSnapshot> tasks = session_.engine().list();
@@ -170,16 +133,9 @@ std::vector<TaskSnapshot> Core::living_tasks() {
 std::vector<std::string> Core::close() {
   if (closed_) return {};
   closed_ = true;
+  jobs_.interrupt();
   const CloseReport report = session_.close();
-  std::vector<std::unique_ptr<Job>> rest;
-  {
-    const std::scoped_lock lock(jobs_mutex_);
-    rest.swap(jobs_);
-  }
-  for (const auto& job : rest) {
-    if (job->thread.joinable()) job->thread.join();
-    output_.line(job->text);
-  }
+  for (const std::string& text : jobs_.join()) output_.line(text);
   std::vector<std::string> lines;
   for (const LeftProcess& left : report.left)
     lines.push_back(fmt::format("errand: could not end: {} {} ({})", left.process.pid,

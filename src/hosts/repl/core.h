@@ -4,17 +4,14 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "agent/session.h"
-#include "base/fd.h"
 #include "repl/bg_command.h"
+#include "repl/jobs.h"
 #include "repl/output.h"
 #include "repl/repl.h"
 #include "repl/transcript.h"
@@ -42,13 +39,17 @@ class Core {
   Transcript& transcript() { return transcript_; }
   NoticeMark mark() const { return mark_; }
   int events_descriptor() { return session_.events().descriptor(); }
-  int jobs_descriptor() const { return jobs_ready_.get(); }
+  int jobs_descriptor() const { return jobs_.descriptor(); }
 
   enum class Next { go_on, quit };
   Next enter(std::string_view line);
   void pump();
   // No turn, no `!cmd`, no command that waits.
   bool idle();
+  // The same but for commands that wait.
+  bool only_waits();
+  // Ends the commands that wait for what tasks do; false when there are none.
+  bool interrupt_waits() { return jobs_.interrupt(); }
   // Running tasks and ended ones whose processes live on: what would end with the session.
   std::vector<TaskSnapshot> living_tasks();
 
@@ -58,9 +59,8 @@ class Core {
  private:
   void bang(std::string_view command);
   void slash(std::string_view line);
-  void start_job(std::function<std::string()> job);
   void show_notices();
-  void finish_jobs();
+  void show_jobs();
 
   Output& output_;
   Form& form_;
@@ -72,15 +72,8 @@ class Core {
   bool loading_ = false;
   bool closed_ = false;
 
-  // Commands that wait run beside the loop, so that the line stays alive; their texts come back through here.
-  struct Job {
-    std::jthread thread;
-    bool done = false;
-    std::string text;
-  };
-  std::mutex jobs_mutex_;
-  std::vector<std::unique_ptr<Job>> jobs_;
-  UniqueFd jobs_ready_;
+  // Last: they use all of the above.
+  Jobs jobs_;
 };
 
 }  // namespace errand::repl

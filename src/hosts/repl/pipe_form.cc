@@ -68,6 +68,7 @@ class PipeForm : public Core::Form {
         core_.pump();  // the last events of a turn precede its idleness
         if (step()) continue;
       }
+      if (!result_) limit_waits();
       if (!result_) wait();
     }
     return finish(*result_);
@@ -131,6 +132,17 @@ class PipeForm : public Core::Form {
     return true;
   }
 
+  // What waits for a task may wait for something that never happens.
+  void limit_waits() {
+    if (!core_.only_waits()) return waits_until_ms_.reset();
+    if (!waits_until_ms_) waits_until_ms_ = monotonic_ms() + wait_limit_ms_;
+    if (monotonic_ms() < *waits_until_ms_) return;
+    waits_until_ms_ = monotonic_ms() + std::max<std::int64_t>(wait_limit_ms_, 1000);
+    if (!core_.interrupt_waits()) return;
+    std::fprintf(stderr, "errand: /bg: ended: nothing came for which it could end within %lld s\n",
+                 static_cast<long long>(wait_limit_ms_ / 1000));
+  }
+
   void wait() {
     const bool reads = !typist_ && !at_end_ && input_.find('\n') == std::string::npos;
     // stdout is watched for the reader's going away, which is only reported as an error.
@@ -154,7 +166,9 @@ class PipeForm : public Core::Form {
   int timeout() const {
     std::int64_t until = -1;
     if (next_line_) until = type_at_ms_;
-    if (give_up_at_ms_) until = until < 0 ? *give_up_at_ms_ : std::min(until, *give_up_at_ms_);
+    for (const auto& time : {give_up_at_ms_, waits_until_ms_}) {
+      if (time) until = until < 0 ? *time : std::min(until, *time);
+    }
     if (typist_ && !next_line_) return 50;  // a typist may wait for anything
     return until < 0 ? -1 : static_cast<int>(std::clamp<std::int64_t>(until - monotonic_ms(), 0, 60'000));
   }
@@ -177,6 +191,7 @@ class PipeForm : public Core::Form {
   std::optional<std::string> next_line_;
   std::int64_t type_at_ms_ = 0;
   std::optional<std::int64_t> give_up_at_ms_;
+  std::optional<std::int64_t> waits_until_ms_;
   std::optional<int> result_;
   Core core_;
 };

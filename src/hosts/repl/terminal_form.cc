@@ -345,7 +345,7 @@ class TerminalForm : public Core::Form {
       result_ = 0;
       return;
     }
-    if (core_.session().abort()) return;
+    if (core_.session().abort() || core_.interrupt_waits()) return;
     if (!line_.empty()) {
       line_.set({});
       return;
