@@ -2,6 +2,7 @@
 #include "errand/engine.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,18 +46,26 @@ std::string absolute(const std::string& path) {
   return current_folder() + "/" + path;
 }
 
-// The highest N of the fg-N.output files that an earlier run of the session left, since their paths had been told.
-std::uint64_t last_foreground_file(const std::string& folder) {
-  std::uint64_t last = 0;
+// What an earlier run of the session left in the folder.
+struct OldFiles {
+  std::uint64_t last_foreground = 0;  // the highest N of fg-N.output: their paths had been told
+  std::uint64_t bytes = 0;
+};
+
+OldFiles old_files(const std::string& folder) {
+  OldFiles old;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), ::closedir);
   while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
     const std::string_view name = entry->d_name;
+    struct stat status{};
+    if (!name.ends_with(".output") || ::fstatat(::dirfd(directory.get()), entry->d_name, &status, 0) != 0) continue;
+    old.bytes += static_cast<std::uint64_t>(status.st_size);
     std::uint64_t number = 0;
     if (!name.starts_with("fg-")) continue;
     const auto [end, error] = std::from_chars(name.data() + 3, name.data() + name.size(), number);
-    if (error == std::errc() && end != name.data() + 3) last = std::max(last, number);
+    if (error == std::errc() && end != name.data() + 3) old.last_foreground = std::max(old.last_foreground, number);
   }
-  return last;
+  return old;
 }
 
 }  // namespace
@@ -68,7 +77,9 @@ class Engine::Impl {
         listener_(listener),
         table_(config_, notifications_),
         supervisor_(config_, table_, listener, find_keeper(config_)),
-        shell_(find_shell(config_)) {
+        shell_(find_shell(config_)),
+        budget_(std::make_shared<OutputBudget>(real_file_system(), config_.max_session_output_bytes,
+                                               config_.min_free_bytes)) {
     if (!config_.output_folder.empty()) config_.output_folder = absolute(config_.output_folder);
   }
 
@@ -102,6 +113,9 @@ class Engine::Impl {
   Supervisor supervisor_;
   const std::string shell_;
 
+  // Shared with the files, which a write that hangs keeps alive.
+  const std::shared_ptr<OutputBudget> budget_;
+
   Mutex folder_mutex_;
   bool folder_ready_ GUARDED_BY(folder_mutex_) = false;
 
@@ -116,14 +130,16 @@ int Engine::Impl::prepare_folder() {
   if (folder_ready_) return 0;
   if (const int error = make_private_folder(config_.output_folder); error != 0) return error;
   folder_ready_ = true;
-  table_.skip_foreground(last_foreground_file(config_.output_folder));
+  const OldFiles old = old_files(config_.output_folder);
+  table_.skip_foreground(old.last_foreground);
+  budget_->force(old.bytes);
   return 0;
 }
 
 std::shared_ptr<Output> Engine::Impl::make_output(const std::string& id, int folder_error) const {
   std::unique_ptr<OutputFile> file;
   if (!config_.output_folder.empty()) {
-    file = std::make_unique<OutputFile>(real_file_system(), config_.output_folder + "/" + id + ".output",
+    file = std::make_unique<OutputFile>(budget_, config_.output_folder + "/" + id + ".output",
                                         config_.max_output_file_bytes);
     if (folder_error != 0) file->refuse("mkdir", folder_error);
   }

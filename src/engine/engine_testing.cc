@@ -72,6 +72,7 @@ EngineConfig test_config(const TemporaryFolder& folder) {
   config.output_folder = folder / "tasks";
   config.keeper_path = ERRAND_BUILD_DIR "/errand-keeper";
   config.stop_grace = std::chrono::milliseconds(500);
+  config.min_free_bytes = 0;  // a full machine fails other tests than those of the floor
   return config;
 }
 

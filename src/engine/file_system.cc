@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +25,11 @@ class RealFileSystem : public FileSystem {
   long links(int fd) override {
     struct stat status{};
     return ::fstat(fd, &status) == 0 ? static_cast<long>(status.st_nlink) : -errno;
+  }
+  long long free_bytes(int fd) override {
+    struct statvfs status{};
+    if (::fstatvfs(fd, &status) != 0) return -errno;
+    return static_cast<long long>(status.f_bavail) * static_cast<long long>(status.f_frsize);
   }
   int rename(const std::string& from, const std::string& to) override {
     return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : -errno;

@@ -18,6 +18,8 @@ class FileSystem {
   virtual long write(int fd, std::string_view bytes) = 0;
   // Names that the file still has: 0 after it was removed.
   virtual long links(int fd) = 0;
+  // Bytes that a user may still write to the file's disk.
+  virtual long long free_bytes(int fd) = 0;
   virtual int rename(const std::string& from, const std::string& to) = 0;
   virtual int remove(const std::string& path) = 0;
 };

@@ -13,12 +13,6 @@ constexpr char kZero = 0x10;  // the digit 0 of base 16; the digits are below th
 
 bool is_digit(char byte) { return byte >= kZero && byte < kZero + 16; }
 
-bool has_digits(std::string_view text) {
-  unsigned char found = 0;
-  for (const char byte : text) found |= is_digit(byte) ? 1 : 0;
-  return found != 0;
-}
-
 void append_digits(std::string& text, std::int64_t difference) {
   auto value = static_cast<std::uint64_t>(difference) << 1;
   if (difference < 0) value = ~value;
@@ -49,16 +43,14 @@ std::uint64_t raw_size(std::string_view line) {
 void LineStore::drop_lines(std::size_t bytes) {
   const std::size_t end = bytes_.find('\n', start_ + bytes - 1) + 1;
   std::string_view dropped = std::string_view(bytes_).substr(start_, end - start_);
-  if (!has_digits(dropped)) {
-    begin_ += dropped.size();
-  } else {
-    while (!dropped.empty()) {
-      const std::size_t size = dropped.find('\n') + 1;
-      begin_ += raw_size(dropped.substr(0, size));
-      dropped.remove_prefix(size);
-    }
-  }
   start_ = end;
+  while (marked_ > 0 && !dropped.empty()) {
+    const std::size_t size = dropped.find('\n') + 1;
+    begin_ += raw_size(dropped.substr(0, size));
+    if (size > 1 && is_digit(dropped[size - 2])) --marked_;
+    dropped.remove_prefix(size);
+  }
+  begin_ += dropped.size();
 }
 
 // For so many bytes that come, at most the limit.
@@ -114,13 +106,14 @@ void LineStore::add(std::string_view line, std::uint64_t raw_bytes) {
   make_room(line.size() + digits.size() + 1);
   bytes_ += line;
   bytes_ += digits;
+  if (!digits.empty()) ++marked_;
   bytes_ += '\n';
 }
 
 std::string LineStore::text(std::uint64_t after, std::size_t most, std::uint64_t& from) const {
   std::string_view lines = std::string_view(bytes_).substr(start_);
   from = begin_;
-  if (!has_digits(lines)) {
+  if (marked_ == 0) {
     if (after > begin_) {
       // A line whose newline stands before the offset is not asked for; one that goes on behind it comes whole.
       const auto before = static_cast<std::size_t>(std::min<std::uint64_t>(after - begin_, lines.size()));
@@ -153,7 +146,7 @@ std::string LineStore::text(std::uint64_t after, std::size_t most, std::uint64_t
 
 void LineStore::drop() {
   bytes_.clear();
-  start_ = 0;
+  start_ = marked_ = 0;
   begin_ = end_;
   partial_ = false;
 }

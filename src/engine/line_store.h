@@ -45,7 +45,8 @@ class LineStore {
   std::size_t limit_;
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
-  bool partial_ = false;  // all there is is the end of a line, which goes when the next comes
+  std::size_t marked_ = 0;  // lines with digits
+  bool partial_ = false;    // all there is is the end of a line, which goes when the next comes
 };
 
 }  // namespace errand

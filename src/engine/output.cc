@@ -8,6 +8,17 @@
 #include "base/utf8.h"
 
 namespace errand {
+namespace {
+
+void replay(LineListener& listener, std::string_view lines) {
+  while (!lines.empty()) {
+    const std::size_t newline = lines.find('\n');
+    listener.on_line(lines.substr(0, newline));
+    lines.remove_prefix(newline + 1);
+  }
+}
+
+}  // namespace
 
 Output::Output(std::size_t max_retained, std::unique_ptr<OutputFile> file)
     : max_retained_(max_retained), file_(std::move(file)), lines_(max_retained) {}
@@ -34,21 +45,13 @@ OutputFile::Appended Output::append(std::string_view bytes, std::size_t chunk, b
 // Called by the view within append(), which holds the lock.
 void Output::plain_lines(std::string_view lines) {
   lines_.add_plain(lines);
-  if (!listeners_.empty()) tell_lines(lines);
+  for (const auto& listener : listeners_) replay(*listener, lines);
 }
 
 void Output::line(std::string_view text, std::uint64_t raw_bytes, bool cut) {
   lines_.add(text, raw_bytes);
   lines_cut_ = lines_cut_ || cut;
   for (const auto& listener : listeners_) listener->on_line(text);
-}
-
-void Output::tell_lines(std::string_view lines) {
-  while (!lines.empty()) {
-    const std::size_t newline = lines.find('\n');
-    for (const auto& listener : listeners_) listener->on_line(lines.substr(0, newline));
-    lines.remove_prefix(newline + 1);
-  }
 }
 
 void Output::finish() {
@@ -68,7 +71,27 @@ void Output::finish() {
   if (file_) file_->finish();
 }
 
+std::size_t Output::retained_bytes() const {
+  const MutexLock lock(mutex_);
+  return lines_.size() + (last_line_ ? last_line_->size() : 0);
+}
+
+void Output::free_memory() {
+  const MutexLock lock(mutex_);
+  if (finished_) truncated_before_free_ = truncated();
+  lines_.drop();
+  lines_.shrink();
+  if (!finished_) return;  // what survivors print is retained anew
+  last_line_.reset();
+  freed_ = bytes_ > 0;
+}
+
 // --- reading ---
+
+std::optional<SavedOutput> Output::saved() const {
+  if (!freed_) return std::nullopt;
+  return SavedOutput(file_ ? file_->layout() : OutputFile::Layout{}, bytes_, lines_.end(), max_retained_);
+}
 
 std::string Output::unfinished(bool* cut) const {
   if (view_) return view_->unfinished_text(cut);
@@ -76,6 +99,8 @@ std::string Output::unfinished(bool* cut) const {
 }
 
 bool Output::truncated() const {
+  // What was freed is in the file, unless that is not the whole.
+  if (freed_) return truncated_before_free_ || !file_ || file_->unwritten_bytes() > 0;
   if (lines_.begin() > 0) return true;
   const std::size_t most = view_ ? view_->most_unfinished_text() : last_line_ ? last_line_->size() : 0;
   return lines_.size() + most > max_retained_ && shown(0).dropped;
@@ -95,42 +120,59 @@ Output::Shown Output::shown(std::uint64_t after) const {
 }
 
 OutputTail Output::tail(std::size_t lines) const {
-  const MutexLock lock(mutex_);
-  Shown all = shown(0);
+  std::optional<SavedOutput> file;
   OutputTail tail;
-  tail.truncated = all.dropped;
-  tail.lines_cut = all.lines_cut;
-  all.lines += all.unfinished;
-  tail.text = last_lines(all.lines, lines);
-  return tail;
+  {
+    const MutexLock lock(mutex_);
+    file = saved();
+    if (!file) {
+      Shown all = shown(0);
+      tail.truncated = all.dropped;
+      tail.lines_cut = all.lines_cut;
+      all.lines += all.unfinished;
+      tail.text = last_lines(all.lines, lines);
+    }
+  }
+  return file ? file->tail(lines) : tail;
 }
 
 OutputRead Output::read(std::uint64_t cursor) const {
-  const MutexLock lock(mutex_);
-  Shown found = shown(cursor);
+  std::optional<SavedOutput> file;
   OutputRead read;
-  read.next_cursor = lines_.end();
-  read.ended = finished_;
-  if (cursor < found.begin) read.dropped = found.begin - cursor;
-  read.text = std::move(found.lines);
-  read.unfinished = std::move(found.unfinished);
-  return read;
+  {
+    const MutexLock lock(mutex_);
+    file = saved();
+    if (!file) {
+      Shown found = shown(cursor);
+      read.next_cursor = lines_.end();
+      read.ended = finished_;
+      if (cursor < found.begin) read.dropped = found.begin - cursor;
+      read.text = std::move(found.lines);
+      read.unfinished = std::move(found.unfinished);
+    }
+  }
+  return file ? file->read(cursor) : read;
 }
 
 void Output::listen(std::shared_ptr<LineListener> listener) {
-  const MutexLock lock(mutex_);
-  const Shown all = shown(0);
-  for (std::string_view lines = all.lines; !lines.empty();) {
-    const std::size_t newline = lines.find('\n');
-    listener->on_line(lines.substr(0, newline));
-    lines.remove_prefix(newline + 1);
+  std::optional<SavedOutput> file;
+  {
+    const MutexLock lock(mutex_);
+    file = saved();
+    if (!file) {
+      const Shown all = shown(0);
+      replay(*listener, all.lines);
+      if (view_ ? view_->unfinished() : last_line_.has_value()) listener->on_unfinished(all.unfinished);
+      if (!finished_) return listeners_.push_back(std::move(listener));
+    }
   }
-  if (view_ ? view_->unfinished() : last_line_.has_value()) listener->on_unfinished(all.unfinished);
-  if (finished_) {
-    listener->on_end();
-  } else {
-    listeners_.push_back(std::move(listener));
+  if (file) {
+    const std::string text = file->tail(0).text;
+    const std::size_t lines = text.rfind('\n') + 1;
+    replay(*listener, std::string_view(text).substr(0, lines));
+    if (lines < text.size()) listener->on_unfinished(std::string_view(text).substr(lines));
   }
+  listener->on_end();
 }
 
 void Output::unlisten(const LineListener* listener) {

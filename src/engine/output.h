@@ -13,6 +13,7 @@
 #include "base/thread_annotations.h"
 #include "engine/line_store.h"
 #include "engine/output_file.h"
+#include "engine/saved_output.h"
 #include "engine/view.h"
 #include "errand/engine.h"
 
@@ -42,7 +43,13 @@ class Output : private LineSink {
   // No process holds the pipe any longer.
   void finish() EXCLUDES(mutex_);
 
+  // Bytes of memory that the retained text takes.
+  std::size_t retained_bytes() const EXCLUDES(mutex_);
+  // Of an ended task: gives its memory back. What was printed is read from the file from now on.
+  void free_memory() EXCLUDES(mutex_);
+
   // --- any thread ---
+  // Those of an ended task may have to read its file.
   OutputTail tail(std::size_t lines) const EXCLUDES(mutex_);
   OutputRead read(std::uint64_t cursor) const EXCLUDES(mutex_);
   // Replays what is retained (lines, the unfinished one, the end if it has come), then tells of everything that comes:
@@ -65,8 +72,9 @@ class Output : private LineSink {
   };
   Shown shown(std::uint64_t after) const REQUIRES(mutex_);
   bool truncated() const REQUIRES(mutex_);
+  // Set once the memory has been freed.
+  std::optional<SavedOutput> saved() const REQUIRES(mutex_);
   std::string unfinished(bool* cut) const REQUIRES(mutex_);
-  void tell_lines(std::string_view lines) REQUIRES(mutex_);
 
   // Of the view, within append().
   void plain_lines(std::string_view lines) override NO_THREAD_SAFETY_ANALYSIS;
@@ -80,6 +88,8 @@ class Output : private LineSink {
   std::optional<std::string> last_line_ GUARDED_BY(mutex_);  // after the end: the one without newline
   std::vector<std::shared_ptr<LineListener>> listeners_ GUARDED_BY(mutex_);
   bool lines_cut_ GUARDED_BY(mutex_) = false;
+  bool freed_ GUARDED_BY(mutex_) = false;
+  bool truncated_before_free_ GUARDED_BY(mutex_) = false;
   std::uint64_t bytes_ GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_after_end_ GUARDED_BY(mutex_) = 0;
   std::optional<std::int64_t> last_at_ms_ GUARDED_BY(mutex_);  // wall

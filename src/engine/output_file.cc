@@ -13,10 +13,17 @@ namespace {
 
 constexpr std::size_t kPiece = 64 * 1024;  // a write call; small, so that a slow disk's progress can be seen
 
+std::string call_error(std::string_view call, long error) {
+  return std::string(call) + ": " + errno_text(static_cast<int>(-error));
+}
+
 }  // namespace
 
-OutputFile::OutputFile(FileSystem& system, std::string path, std::uint64_t max_bytes)
-    : system_(system), head_limit_(max_bytes - kRing - kMarkerSpace), path_(std::move(path)) {}
+OutputFile::OutputFile(std::shared_ptr<OutputBudget> budget, std::string path, std::uint64_t max_bytes)
+    : budget_(std::move(budget)),
+      system_(budget_->system()),
+      head_limit_(max_bytes - kRing - kMarkerSpace),
+      path_(std::move(path)) {}
 
 void OutputFile::create() {
   const MutexLock name_lock(name_mutex_);
@@ -32,26 +39,28 @@ void OutputFile::create() {
   if (fd >= 0) {
     fd_.reset(fd);
   } else {
-    fail("open", fd);
+    stop(call_error("open", fd));
   }
 }
 
 void OutputFile::refuse(std::string_view call, int error) {
   const MutexLock lock(mutex_);
   made_ = true;
-  fail(call, error);
+  stop(call_error(call, error));
 }
 
 OutputFile::Appended OutputFile::append(std::string_view bytes, std::size_t chunk) {
   const MutexLock lock(mutex_);
-  if (!stopped_) {
-    const std::uint64_t room = head_limit_ - accepted_;
-    const std::string_view head =
-        bytes.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(room, bytes.size())));
+  if (!stopped_ && !bytes.empty()) {
+    const std::uint64_t wanted = std::min<std::uint64_t>(head_limit_ - accepted_, bytes.size());
+    const std::uint64_t granted = budget_->take(wanted);
+    const std::string_view head = bytes.substr(0, static_cast<std::size_t>(granted));
     if (pending_.empty()) last_progress_ms_ = monotonic_ms();  // what is taken now has not been waiting before
     pending_.append(head);
-    accepted_ += head.size();
+    accepted_ += granted;
+    charged_ += granted;
     bytes.remove_prefix(head.size());
+    if (granted < wanted) stop(budget_->limit_text());
     if (accepted_ == head_limit_) stopped_ = true;
   }
   if (!bytes.empty()) leave_out(bytes);
@@ -63,17 +72,27 @@ void OutputFile::leave_out(std::string_view bytes) {
   ring_.append(bytes);
 }
 
-void OutputFile::fail(std::string_view call, long error) {
-  if (!error_) error_ = std::string(call) + ": " + errno_text(static_cast<int>(-error));
+void OutputFile::discharge(std::uint64_t bytes) {
+  const std::uint64_t charged = std::min(bytes, charged_);
+  budget_->give_back(charged);
+  charged_ -= charged;
+}
+
+void OutputFile::leave_out_accepted(std::string_view bytes) {
+  discharge(bytes.size());
+  leave_out(bytes);
+}
+
+void OutputFile::stop(std::string why) {
+  if (!error_) error_ = std::move(why);
   stopped_ = true;
 }
 
-void OutputFile::give_up_on_writer() {
+void OutputFile::give_up_on_writer(std::string_view why) {
   const MutexLock lock(mutex_);
   if (pending_.empty()) return;
-  stopped_ = true;
-  leave_out(pending_);
-  accepted_ -= pending_.size();
+  stop(std::string(why));
+  leave_out_accepted(pending_);
   pending_ = {};
 }
 
@@ -157,20 +176,34 @@ void OutputFile::write_batch(std::string batch) {
     fd = fd_.get();  // closed by nobody but write_end(), on this thread
   }
   long error = -EBADF;
-  const std::size_t written = fd >= 0 ? write_all(fd, batch, error) : 0;
-  const bool removed = fd >= 0 && error == 0 && system_.links(fd) == 0;
-  const MutexLock lock(mutex_);
-  if (written > 0) ends_with_newline_ = batch[written - 1] == '\n';
-  if (error == 0 && !removed) return;
-  if (removed) {
-    if (!error_) error_ = "write: file removed";
-    stopped_ = true;
-  } else {
-    fail("write", error);
+  std::size_t written = 0;
+  std::size_t allowed = batch.size();
+  bool removed = false;
+  if (fd >= 0) {
+    allowed = static_cast<std::size_t>(budget_->writable(fd, batch.size()));
+    written = write_all(fd, std::string_view(batch).substr(0, allowed), error);
+    removed = error == 0 && system_.links(fd) == 0;
   }
-  // The bytes that wait came after those that could not be written: the ring gets them in this order.
-  leave_out(std::string_view(batch).substr(written));
-  leave_out(pending_);
+  const MutexLock lock(mutex_);
+  written_ += written;
+  if (written > 0) ends_with_newline_ = batch[written - 1] == '\n';
+  if (written == batch.size() && !removed) return;
+  if (removed) {
+    removed_ = true;
+    stop("write: file removed");
+  } else {
+    stop(error != 0 ? call_error("write", error) : budget_->floor_text());
+  }
+  // The bytes that wait came after those that could not be written: the ring gets them in this order. What was left out
+  // while this write hung is newer than both.
+  const std::string_view rest = std::string_view(batch).substr(written);
+  if (left_out_ > 0) {
+    discharge(rest.size());
+    left_out_ += rest.size();
+  } else {
+    leave_out_accepted(rest);
+  }
+  leave_out_accepted(pending_);
   pending_ = {};
 }
 
@@ -191,12 +224,24 @@ void OutputFile::write_end() {
   }
   std::size_t written = 0;
   long error = 0;
-  if (fd && !end.empty()) written = write_all(fd.get(), end, error);
+  const bool removed = fd && system_.links(fd.get()) == 0;
+  const bool allowed = !end.empty() && fd && !removed && budget_->writable(fd.get(), end.size(), true) == end.size();
+  if (allowed) written = write_all(fd.get(), end, error);
+  const bool floor = fd && !removed && !allowed && !end.empty();
   fd.reset();
   const MutexLock lock(mutex_);
   closed_ = true;
-  if (error != 0) fail("write", error);
-  if (written > marker) left_out_ -= written - marker;
+  if (removed) {
+    removed_ = true;
+    stop("write: file removed");
+  }
+  if (floor) stop(budget_->floor_text());
+  if (error != 0) stop(call_error("write", error));
+  budget_->force(written);
+  charged_ += written;
+  marker_ = std::min(marker, written);
+  end_ = written - marker_;
+  left_out_ -= end_;
 }
 
 void OutputFile::rename_now(const std::string& to) {
@@ -234,6 +279,11 @@ std::optional<std::string> OutputFile::error() const {
   return error_;
 }
 
+OutputFile::Layout OutputFile::layout() const {
+  const MutexLock lock(mutex_);
+  return {removed_ ? std::string() : path_, written_, marker_, end_};
+}
+
 void OutputFile::remove() {
   const MutexLock name_lock(name_mutex_);
   std::string path;
@@ -241,6 +291,7 @@ void OutputFile::remove() {
     const MutexLock lock(mutex_);
     path = path_;
     made_ = true;
+    discharge(charged_);
   }
   system_.remove(path);
 }

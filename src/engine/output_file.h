@@ -2,12 +2,14 @@
 // A task's output file: a bounded buffer between the reader loop, which must never wait for a disk, and a writer
 // thread, which may.
 //
-// The file only ever grows. It takes the head of the output up to its cap; from then on (or after a write error, or
-// when the disk hangs) nothing more is written until the output has ended; then one line that counts what was left out
-// and the last 64 KiB are appended, once. The raw bytes are written as they came.
+// The file only ever grows. It takes the head of the output up to its cap; from then on (or at the session's limit, at
+// the floor of free space, after a write error, or when the disk hangs) nothing more is written until the output has
+// ended; then one line that counts what was left out and the last 64 KiB are appended, once, if the floor allows. The
+// raw bytes are written as they came.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +18,7 @@
 #include "base/thread_annotations.h"
 #include "engine/byte_ring.h"
 #include "engine/file_system.h"
+#include "engine/output_budget.h"
 
 namespace errand {
 
@@ -25,7 +28,8 @@ class OutputFile {
   static constexpr std::size_t kRing = 64 * 1024;     // the raw end that is kept once the head is full
   static constexpr std::size_t kMarkerSpace = 128;    // reserved for the marker line
 
-  OutputFile(FileSystem& system, std::string path, std::uint64_t max_bytes);
+  // The budget must outlive the file; a writer's thread may hold that for longer than its engine lives.
+  OutputFile(std::shared_ptr<OutputBudget> budget, std::string path, std::uint64_t max_bytes);
 
   // There is no folder for it: `call` failed with `error` (-errno). The file is not made and takes nothing.
   void refuse(std::string_view call, int error) EXCLUDES(mutex_);
@@ -36,8 +40,9 @@ class OutputFile {
     bool work = false;  // the writer has something to do
   };
   Appended append(std::string_view bytes, std::size_t chunk) EXCLUDES(mutex_);
-  // The writer makes no progress: nothing waits for it any longer. No-op when it has none to make.
-  void give_up_on_writer() EXCLUDES(mutex_);
+  // The writer makes no progress: nothing waits for it any longer, and the record says why. No-op when it has none to
+  // make.
+  void give_up_on_writer(std::string_view why) EXCLUDES(mutex_);
   // The output has ended: the end of a cut file is due.
   void finish() EXCLUDES(mutex_);
   // Renames the file, by the writer.
@@ -55,6 +60,14 @@ class OutputFile {
   std::string path() const EXCLUDES(mutex_);
   std::uint64_t unwritten_bytes() const EXCLUDES(mutex_);
   std::optional<std::string> error() const EXCLUDES(mutex_);
+  // What the file holds of the raw output: the first `head` bytes, and its last `end` bytes behind a marker.
+  struct Layout {
+    std::string path;
+    std::uint64_t head = 0;
+    std::uint64_t marker = 0;
+    std::uint64_t end = 0;
+  };
+  Layout layout() const EXCLUDES(mutex_);
   // Renames the file now, on the calling thread.
   void rename_now(const std::string& to) EXCLUDES(mutex_);
   // Removes the file by its name.
@@ -64,12 +77,17 @@ class OutputFile {
   void create() EXCLUDES(mutex_);
   bool has_work() const REQUIRES(mutex_);
   void leave_out(std::string_view bytes) REQUIRES(mutex_);
-  void fail(std::string_view call, long error) REQUIRES(mutex_);
+  void discharge(std::uint64_t bytes) REQUIRES(mutex_);
+  // The same for bytes that had been accepted.
+  void leave_out_accepted(std::string_view bytes) REQUIRES(mutex_);
+  // Nothing more goes into the head. The first reason is the one that stays said.
+  void stop(std::string why) REQUIRES(mutex_);
   // Writes all of it, in pieces. The bytes written; `error` is -errno or 0.
   std::size_t write_all(int fd, std::string_view bytes, long& error) EXCLUDES(mutex_);
   void write_batch(std::string batch) EXCLUDES(mutex_);
   void write_end() EXCLUDES(mutex_);
 
+  const std::shared_ptr<OutputBudget> budget_;
   FileSystem& system_;
   const std::uint64_t head_limit_;
 
@@ -82,7 +100,12 @@ class OutputFile {
   std::string pending_ GUARDED_BY(mutex_);
   bool in_flight_ GUARDED_BY(mutex_) = false;      // a writer is between taking work and accounting for it
   std::uint64_t accepted_ GUARDED_BY(mutex_) = 0;  // bytes of the head, written or waiting
+  std::uint64_t charged_ GUARDED_BY(mutex_) = 0;   // bytes taken from the budget
   std::uint64_t left_out_ GUARDED_BY(mutex_) = 0;
+  std::uint64_t written_ GUARDED_BY(mutex_) = 0;  // of the head
+  std::uint64_t marker_ GUARDED_BY(mutex_) = 0;   // bytes of the marker, once it is written
+  std::uint64_t end_ GUARDED_BY(mutex_) = 0;      // bytes of the ring that are written
+  bool removed_ GUARDED_BY(mutex_) = false;
   bool stopped_ GUARDED_BY(mutex_) = false;  // nothing more goes into the head
   ByteRing ring_ GUARDED_BY(mutex_){kRing};
   bool finished_ GUARDED_BY(mutex_) = false;

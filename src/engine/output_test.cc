@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <thread>
 
 #include "base/clock.h"
 #include "engine/engine_testing.h"
@@ -73,7 +74,15 @@ class FakeDisk : public FileSystem {
     room -= part;
     return static_cast<long>(part);
   }
-  long links(int) override { return 1; }
+  long links(int) override {
+    const std::lock_guard lock(mutex_);
+    return removed ? 0 : 1;
+  }
+  long long free_bytes(int) override {
+    const std::lock_guard lock(mutex_);
+    ++looks;
+    return static_cast<long long>(room);
+  }
   int rename(const std::string& from, const std::string& to) override {
     const std::lock_guard lock(mutex_);
     files_[to] = std::exchange(files_[from], {});
@@ -97,6 +106,8 @@ class FakeDisk : public FileSystem {
   int create_error = 0;
   std::size_t room = 1 << 30;
   bool hung = false;
+  bool removed = false;
+  int looks = 0;
   std::atomic<int> writes{0};
 
  private:
@@ -109,6 +120,10 @@ class FakeDisk : public FileSystem {
 constexpr std::uint64_t kCap = 131072;
 constexpr std::size_t kHead = kCap - OutputFile::kRing - OutputFile::kMarkerSpace;
 
+std::shared_ptr<OutputBudget> budget_on(FakeDisk& disk, std::uint64_t max_bytes = 0, std::uint64_t min_free = 0) {
+  return std::make_shared<OutputBudget>(disk, max_bytes, min_free);
+}
+
 void work_off(OutputFile& file) {
   while (file.work()) {
   }
@@ -116,7 +131,7 @@ void work_off(OutputFile& file) {
 
 TEST(OutputFileTest, WithinTheCapEverythingIsWritten) {
   FakeDisk disk;
-  OutputFile file(disk, "f", kCap);
+  OutputFile file(budget_on(disk), "f", kCap);
   file.work();  // makes it
   file.append("one\n", 1);
   EXPECT_FALSE(file.settled());
@@ -133,7 +148,7 @@ TEST(OutputFileTest, WithinTheCapEverythingIsWritten) {
 // A start waits for no disk: the file is made by the writer, and may be renamed or given up before.
 TEST(OutputFileTest, RenamedBeforeItWasMadeItHasTheNewName) {
   FakeDisk disk;
-  OutputFile file(disk, "fg-1", kCap);
+  OutputFile file(budget_on(disk), "fg-1", kCap);
   file.append("early\n", 1);
   file.rename_now("bg-1");
   work_off(file);
@@ -145,7 +160,7 @@ TEST(OutputFileTest, RenamedBeforeItWasMadeItHasTheNewName) {
 TEST(OutputFileTest, RemovedBeforeItWasMadeItIsNeverMade) {
   FakeDisk disk;
   disk.create_error = EACCES;  // would be recorded
-  OutputFile file(disk, "fg-1", kCap);
+  OutputFile file(budget_on(disk), "fg-1", kCap);
   file.finish();
   file.remove();
   work_off(file);
@@ -154,7 +169,7 @@ TEST(OutputFileTest, RemovedBeforeItWasMadeItIsNeverMade) {
 
 TEST(OutputFileTest, WhatFitsIntoTheRingNeedsNoMarker) {
   FakeDisk disk;
-  OutputFile file(disk, "f", kCap);
+  OutputFile file(budget_on(disk), "f", kCap);
   file.work();  // makes it
   const std::string head(kHead, 'h'), end(OutputFile::kRing, 'e');
   file.append(head + end, 1);
@@ -167,7 +182,7 @@ TEST(OutputFileTest, WhatFitsIntoTheRingNeedsNoMarker) {
 
 TEST(OutputFileTest, OverTheCapTheMarkerCountsWhatIsMissing) {
   FakeDisk disk;
-  OutputFile file(disk, "f", kCap);
+  OutputFile file(budget_on(disk), "f", kCap);
   file.work();  // makes it
   const std::string head(kHead, 'h'), end(OutputFile::kRing, 'e');
   file.append(head + "lost" + end, 1);
@@ -180,7 +195,7 @@ TEST(OutputFileTest, OverTheCapTheMarkerCountsWhatIsMissing) {
 
 TEST(OutputFileTest, AFullDiskIsSaidAndWhatIsMissingIsCounted) {
   FakeDisk disk;
-  OutputFile file(disk, "f", kCap);
+  OutputFile file(budget_on(disk), "f", kCap);
   file.work();  // makes it
   file.append("one\n", 1);
   work_off(file);
@@ -202,7 +217,7 @@ TEST(OutputFileTest, AFullDiskIsSaidAndWhatIsMissingIsCounted) {
 TEST(OutputFileTest, AFileThatCannotBeMadeTakesNothing) {
   FakeDisk disk;
   disk.create_error = EACCES;
-  OutputFile file(disk, "f", kCap);
+  OutputFile file(budget_on(disk), "f", kCap);
   file.work();  // makes it
   EXPECT_EQ(file.error(), "open: Permission denied");
   EXPECT_TRUE(file.append("one\n", 1).room);
@@ -213,21 +228,159 @@ TEST(OutputFileTest, AFileThatCannotBeMadeTakesNothing) {
 
 TEST(OutputFileTest, AFullBufferAsksForAPause) {
   FakeDisk disk;
-  OutputFile file(disk, "f", 1 << 30);
+  OutputFile file(budget_on(disk), "f", 1 << 30);
   file.work();  // makes it
   const std::string chunk(64 * 1024, 'x');
   EXPECT_TRUE(file.append(chunk, chunk.size()).room);
   EXPECT_TRUE(file.append(chunk, chunk.size()).room);
   EXPECT_TRUE(file.append(chunk, chunk.size()).room);
   EXPECT_FALSE(file.append(chunk, chunk.size()).room);
-  file.give_up_on_writer();
+  file.give_up_on_writer("write: no progress for 2 s");
+  EXPECT_EQ(file.error(), "write: no progress for 2 s");
   EXPECT_TRUE(file.append(chunk, chunk.size()).room);
   EXPECT_EQ(file.unwritten_bytes(), 5 * chunk.size());
 }
 
+// The head went into the disk's buffers, the writer hung, newer output was left out, and then the write failed.
+TEST(OutputFileTest, WhatAHungWriteLosesStandsBeforeWhatCameLater) {
+  FakeDisk disk;
+  OutputFile file(budget_on(disk), "f", 1 << 30);
+  file.work();  // makes it
+  file.append("one\n", 1);
+  disk.set(4, true);
+  std::thread writer([&] { work_off(file); });
+  ASSERT_TRUE(eventually([&] { return disk.writes > 0; }));
+  file.append("two\n", 1);
+  file.give_up_on_writer("write: no progress for 2 s");
+  file.append("three\n", 1);
+  disk.set(0, false);
+  writer.join();
+  EXPECT_EQ(file.unwritten_bytes(), 14u);
+  disk.set(1000, false);
+  file.finish();
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "[errand: 4 bytes left out here]\ntwo\nthree\n");
+  EXPECT_EQ(file.error(), "write: no progress for 2 s");
+}
+
+TEST(OutputFileTest, ARemovedFileIsSeenAtItsEndToo) {
+  FakeDisk disk;
+  OutputFile file(budget_on(disk), "f", kCap);
+  file.append("one\n", 1);
+  work_off(file);
+  EXPECT_FALSE(file.error());
+  disk.removed = true;
+  file.finish();
+  work_off(file);
+  EXPECT_EQ(file.error(), "write: file removed");
+}
+
+TEST(OutputBudgetTest, FilesShareTheSessionsLimit) {
+  FakeDisk disk;
+  const auto budget = budget_on(disk, 10);
+  OutputFile one(budget, "1", kCap), two(budget, "2", kCap), three(budget, "3", kCap);
+  one.append("123456", 1);
+  two.append("abcdef", 1);
+  three.append("x", 1);
+  work_off(one);
+  work_off(two);
+  work_off(three);
+  EXPECT_EQ(disk.contents("1"), "123456");
+  EXPECT_EQ(disk.contents("2"), "abcd");
+  EXPECT_EQ(disk.contents("3"), "");
+  EXPECT_FALSE(one.error());
+  EXPECT_EQ(two.error(), "session limit of 10 bytes reached");
+  EXPECT_EQ(three.error(), "session limit of 10 bytes reached");
+  EXPECT_EQ(two.unwritten_bytes(), 2u);
+  two.append("gh", 1);
+  two.finish();
+  work_off(two);
+  EXPECT_EQ(disk.contents("2"), "abcdefgh") << "the end is written over the limit";
+  EXPECT_EQ(two.unwritten_bytes(), 0u);
+}
+
+TEST(OutputBudgetTest, AFileThatStoppedAtTheLimitStaysStopped) {
+  FakeDisk disk;
+  const auto budget = budget_on(disk, 10);
+  OutputFile one(budget, "1", kCap), two(budget, "2", kCap);
+  one.append("12345678", 1);
+  two.append("abcd", 1);
+  work_off(one);
+  work_off(two);
+  one.remove();  // its bytes may be used again
+  two.append("ef", 1);
+  work_off(two);
+  EXPECT_EQ(disk.contents("2"), "ab");
+  OutputFile three(budget, "3", kCap);
+  three.append("12345678", 1);
+  work_off(three);
+  EXPECT_EQ(disk.contents("3"), "12345678");
+}
+
+TEST(OutputBudgetTest, WhatCouldNotBeWrittenIsGivenBack) {
+  FakeDisk disk;
+  const auto budget = budget_on(disk, 10);
+  OutputFile one(budget, "1", kCap), two(budget, "2", kCap);
+  work_off(one);
+  disk.set(2, false);
+  one.append("12345678", 1);
+  work_off(one);
+  EXPECT_EQ(one.error(), "write: No space left on device");
+  disk.set(1000, false);
+  two.append("abcdefgh", 1);
+  work_off(two);
+  EXPECT_EQ(disk.contents("2"), "abcdefgh");
+}
+
+TEST(OutputBudgetTest, TheFloorOfFreeSpaceStays) {
+  FakeDisk disk;
+  disk.room = 1005;
+  const auto budget = budget_on(disk, 0, 1000);
+  OutputFile file(budget, "f", kCap);
+  file.append("12345678", 1);
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "12345");
+  EXPECT_EQ(file.error(), "free space below 1000 bytes");
+  EXPECT_EQ(file.unwritten_bytes(), 3u);
+  file.finish();
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "12345") << "nor does the end go below it";
+  EXPECT_EQ(file.unwritten_bytes(), 3u);
+}
+
+TEST(OutputBudgetTest, TheEndIsWrittenIfTheFloorAllows) {
+  FakeDisk disk;
+  disk.room = 1000;
+  const auto budget = budget_on(disk, 0, 1000);
+  OutputFile file(budget, "f", kCap);
+  file.append("12345678", 1);
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "");
+  disk.set(2000, false);
+  file.append("9", 1);
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "") << "it stopped";
+  file.finish();
+  work_off(file);
+  EXPECT_EQ(disk.contents("f"), "123456789");
+}
+
+TEST(OutputBudgetTest, TheDiskIsNotAskedForEveryWrite) {
+  FakeDisk disk;
+  const auto budget = budget_on(disk, 0, 1000);
+  OutputFile file(budget, "f", kCap);
+  const std::int64_t begin = monotonic_ms();
+  for (int i = 0; i < 1000; ++i) {
+    file.append("x", 1);
+    work_off(file);
+  }
+  EXPECT_LE(disk.looks, 2 + (monotonic_ms() - begin) / 1000);
+  EXPECT_FALSE(file.error());
+}
+
 TEST(OutputFileTest, ARenameGoesBehindWhatWasWritten) {
   FakeDisk disk;
-  OutputFile file(disk, "fg-1", kCap);
+  OutputFile file(budget_on(disk), "fg-1", kCap);
   file.work();  // makes it
   file.append("one\n", 1);
   file.rename("bg-1");
@@ -240,7 +393,7 @@ TEST(OutputFileTest, ARenameGoesBehindWhatWasWritten) {
 }
 
 std::shared_ptr<Output> output_on(FakeDisk& disk, const std::string& name) {
-  auto output = std::make_shared<Output>(1024, std::make_unique<OutputFile>(disk, name, 1 << 20));
+  auto output = std::make_shared<Output>(1024, std::make_unique<OutputFile>(budget_on(disk), name, 1 << 20));
   output->file()->work();  // makes it
   return output;
 }

@@ -248,7 +248,7 @@ void Supervisor::handle_timer(Timers::Due due) {
       if (monotonic_ms() - since < FileWriter::kStuckMs) {
         timers_.set(due.serial, TimerKind::unblock, since + FileWriter::kStuckMs);
       } else {
-        file->give_up_on_writer();
+        file->give_up_on_writer("write: no progress for 2 s");
         resume_pipe(live);
       }
       break;
@@ -343,7 +343,7 @@ void Supervisor::read_rest(Live& live) {
   constexpr int kFullPipe = 16;  // chunks: the largest pipe that the kernel gives
   for (int i = 0; i < kFullPipe && live.task.pipe; ++i) {
     // The end is not delayed for a disk: what its buffer cannot take goes to the tail only.
-    if (!live.pipe_watched) live.task.output->file()->give_up_on_writer();
+    if (!live.pipe_watched) live.task.output->file()->give_up_on_writer("write: slower than the task's end");
     if (!read_chunk(live)) break;
   }
 }

@@ -82,7 +82,11 @@ void TerminalLine::put_cell(Cell cell, std::size_t width) {
 void TerminalLine::put(char32_t c) {
   const int width = char_width(c);
   if (width == 0 && column_ > 0 && column_ <= length()) return add_mark(c);
-  put_cell(c, width == 2 ? 2 : 1);
+  if (width == 2) return put_cell(c, 2);
+  if (column_ != length()) return put_cell(c, 1);
+  cells_.push_back(c);
+  ++column_;
+  lose_middle();
 }
 
 void TerminalLine::add_mark(char32_t c) {

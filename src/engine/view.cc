@@ -15,29 +15,41 @@ constexpr unsigned char kCancel = 0x18;
 constexpr unsigned char kSubstitute = 0x1A;
 constexpr unsigned char kDelete = 0x7F;
 
-bool is_plain_ascii(unsigned char byte) {
-  // One comparison for the printable ones, so that the compiler makes wide instructions of a loop over this.
-  return (static_cast<unsigned char>(byte - 0x20) < 0x5F) | (byte == '\n') | (byte == '\t');
+// 0: printable ASCII, tab or newline. Without a branch, so that loops over this become wide instructions.
+unsigned char is_special(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return static_cast<unsigned char>((static_cast<unsigned char>(byte - 0x20) >= 0x5F) & (byte != '\n') &
+                                    (byte != '\t'));
+}
+
+std::size_t plain_ascii_prefix(std::string_view bytes) {
+  constexpr std::size_t kBlock = 64;
+  std::size_t at = 0;
+  // Blocks are worth it only where they are not broken off at once.
+  while (at < bytes.size() && at < 16) {
+    if (is_special(bytes[at]) != 0) return at;
+    ++at;
+  }
+  for (; at + kBlock <= bytes.size(); at += kBlock) {
+    unsigned char special = 0;
+    for (std::size_t i = 0; i < kBlock; ++i) special |= is_special(bytes[at + i]);
+    if (special != 0) break;
+  }
+  while (at < bytes.size() && is_special(bytes[at]) == 0) ++at;
+  return at;
 }
 
 // The bytes at the begin that only have to be copied: printable characters that take columns, tabs and newlines.
 std::size_t plain_prefix(std::string_view bytes) {
-  constexpr std::size_t kBlock = 64;
   std::size_t at = 0;
   while (at < bytes.size()) {
-    while (at + kBlock <= bytes.size()) {
-      unsigned char plain = 1;
-      for (std::size_t i = 0; i < kBlock; ++i) plain &= is_plain_ascii(static_cast<unsigned char>(bytes[at + i]));
-      if (plain == 0) break;
-      at += kBlock;
-    }
-    while (at < bytes.size() && is_plain_ascii(static_cast<unsigned char>(bytes[at]))) ++at;
+    at += plain_ascii_prefix(bytes.substr(at));
     if (at == bytes.size() || static_cast<unsigned char>(bytes[at]) < 0xC2) return at;
-    while (at < bytes.size() && static_cast<unsigned char>(bytes[at]) >= 0xC2) {
+    do {
       const CodePoint next = next_code_point(bytes.substr(at, 4));
       if (!next.valid || next.value < 0xA0 || char_width(next.value) == 0) return at;
       at += next.size;
-    }
+    } while (at < bytes.size() && static_cast<unsigned char>(bytes[at]) >= 0xC2);
   }
   return at;
 }
