@@ -32,9 +32,9 @@ class SavedOutput {
   std::uint64_t line_begin(std::uint64_t offset) const;
 
   OutputFile::Layout layout_;
-  const std::uint64_t total_;
-  const std::uint64_t line_end_;
-  const std::size_t max_text_;
+  std::uint64_t total_;
+  std::uint64_t line_end_;
+  std::size_t max_text_;
 };
 
 }  // namespace errand

@@ -332,6 +332,7 @@ bool Supervisor::read_chunk(Live& live) {
   }
   const OutputFile::Appended appended =
       live.task.output->append({chunk_.data(), static_cast<std::size_t>(got)}, kChunk, live.counts_after_end);
+  if (live.counts_after_end) ended_outputs_.keep(live.task.output);
   if (appended.work) queue_file(live);
   if (!appended.room && live.pipe_watched) pause_pipe(live);
   // After the output is there for its readers: the zygote's fork competes with them for the processor.
@@ -352,6 +353,7 @@ void Supervisor::close_pipe(Live& live) {
   live.task.pipe.reset();
   timers_.clear(live.task.serial, TimerKind::unblock);
   live.task.output->finish();
+  ended_outputs_.keep(live.task.output);
   // Closing a file that is complete is left for later: the pipe's end is most often just before the shell's.
   OutputFile* const file = live.task.output->file();
   if (file != nullptr && !file->settled()) queue_file(live);
@@ -654,6 +656,7 @@ void Supervisor::try_publish(Live& live) {
   }
   live.published = true;
   live.counts_after_end = true;
+  ended_outputs_.keep(live.task.output);
   timers_.clear(serial, TimerKind::settle);
   for (const ProcessInfo& process : survivors) live.survivors.push_back(process.pid);
   const TaskTable::Applied applied = table_.apply(serial, TaskEvent::output_settled, {}, std::move(survivors));

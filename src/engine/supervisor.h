@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/thread_annotations.h"
+#include "engine/ended_outputs.h"
 #include "engine/file_writer.h"
 #include "engine/mailbox.h"
 #include "engine/sampler.h"
@@ -151,6 +152,7 @@ class Supervisor {
   bool guard_soon_ = false;
   std::set<Serial> lost_;  // tasks of lost keepers, whose processes are being looked for
   Timers timers_;
+  EndedOutputs ended_outputs_;
   std::vector<char> chunk_;
   Sampler sampler_;
   std::atomic<std::int64_t> looked_at_ms_{INT64_MIN / 2};  // when somebody did so last
