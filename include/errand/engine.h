@@ -125,7 +125,7 @@ class Engine {
 
   // A snapshot, or null for an unknown id. A foreground id answers with the adopted record after an adoption.
   TaskSnapshot get(std::string_view id) const;
-  // The same, with `processes` looked up now (reads /proc).
+  // The same, with `processes` and what they use looked up now (reads /proc).
   TaskSnapshot inspect(std::string_view id) const;
   // All tasks with ids, in the order in which these were given; `owner` empty: every owner's.
   std::vector<TaskSnapshot> list(std::string_view owner = {}) const;

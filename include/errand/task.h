@@ -71,9 +71,12 @@ struct TaskRecord {
   std::string output_file;                         // absolute path; empty when there is no folder for it
   std::optional<std::string> output_error;         // why the file is incomplete, e.g. "write: No space left on device"
 
-  std::vector<ProcessInfo> processes;  // live, and after the end while any survive
+  // What it has running: of a running task in the answer of Engine::inspect() alone, which looks; of an ended one
+  // always, while any survive.
+  std::vector<ProcessInfo> processes;
 
-  // Sampled: the sum over the tree at each look, and what was reaped. Lower bounds that never decrease.
+  // Sampled: the sum over the tree at each look (every 10 s, every second while somebody inspects or lists), and what
+  // was reaped. Lower bounds that never decrease.
   double cpu_seconds = 0;  // user and system
   std::uint64_t peak_rss_bytes = 0;
 };
@@ -87,7 +90,8 @@ using TaskSnapshot = std::shared_ptr<const TaskRecord>;
 // A running task gives "running".
 std::string ending_text(const TaskRecord& task);
 
-// "4711 node server.js :3000, 4712 sleep 9" with at most `most` entries, then the separator and "and N more".
+// "4711 node server.js :3000, 4712 sleep 9" with at most `most` entries, then the separator and "and N more". Commands
+// over 200 characters are cut in the middle.
 std::string processes_text(const std::vector<ProcessInfo>& processes, std::size_t most = 10,
                            std::string_view separator = ", ");
 

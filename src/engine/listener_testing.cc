@@ -37,7 +37,7 @@ bool can_unshare_network() {
 std::string listen_command(const std::string& host, std::uint16_t port, const std::string& before) {
   return "python3 -c 'import socket,time\n" + before + "\ns=socket.socket(socket.AF_INET6 if \":\" in \"" + host +
          "\" else socket.AF_INET)\ns.bind((\"" + host + "\"," + std::to_string(port) +
-         "))\ns.listen()\nprint(s.getsockname()[1])\ntime.sleep(1000)'";
+         "))\ns.listen()\nprint(str(s.getsockname()[1])+\"\\n\",end=\"\",flush=True)\ntime.sleep(1000)'";
 }
 
 OwnListener::OwnListener() : fd_(listen_on(INADDR_LOOPBACK, 0)) {

@@ -48,8 +48,8 @@ Outcome outcome_of_failure(EndCause cause, std::string error) {
   return outcome;
 }
 
-TaskTable::TaskTable(const EngineConfig& config, NotificationQueue& notifications)
-    : config_(config), notifications_(notifications), last_number_(config.first_id - 1) {}
+TaskTable::TaskTable(const EngineConfig& config, NotificationQueue& notifications, Clocks clocks)
+    : config_(config), notifications_(notifications), clocks_(clocks), last_number_(config.first_id - 1) {}
 
 TaskTable::Entry* TaskTable::find(Serial serial) {
   const auto it = entries_.find(serial);
@@ -120,8 +120,8 @@ std::variant<TaskTable::Opened, Rejected> TaskTable::open(const LaunchRequest& r
 
   const MutexLock lock(mutex_);
   if (auto rejected = refusal(request, foreground)) return *std::move(rejected);
-  record.started_at_ms = wall_ms();
-  entry->started_ms = monotonic_ms();
+  record.started_at_ms = clocks_.wall();
+  entry->started_ms = clocks_.monotonic();
   entry->serial = ++last_serial_;
   if (foreground) {
     record.id = "fg-" + std::to_string(++last_foreground_);
@@ -163,8 +163,8 @@ bool TaskTable::end_launch(Serial serial) {
 
 void TaskTable::decide(Entry& entry, const Outcome& outcome) {
   entry.outcome = outcome;
-  entry.ended_ms = monotonic_ms();
-  entry.record.finished_at_ms = wall_ms();
+  entry.ended_ms = clocks_.monotonic();
+  entry.record.finished_at_ms = clocks_.wall();
 }
 
 bool TaskTable::publish(Entry& entry, std::vector<ProcessInfo> survivors) {
@@ -180,7 +180,7 @@ bool TaskTable::publish(Entry& entry, std::vector<ProcessInfo> survivors) {
   changed(entry);
   if (!entry.has_id() || entry.adopted_at_end) return false;
   --running_;
-  notifications_.append({record.id, record.status, ending_text(record), wall_ms()});
+  notifications_.append({record.id, record.status, ending_text(record), clocks_.wall()});
   return true;
 }
 
@@ -398,7 +398,7 @@ TaskSnapshot TaskTable::snapshot(const Entry& entry) const {
   auto record = std::make_shared<TaskRecord>(entry.record);
   // What is decided shows itself with the publication only.
   if (entry.phase != TaskPhase::ended) record->finished_at_ms.reset();
-  const std::int64_t until = entry.phase == TaskPhase::ended ? entry.ended_ms : monotonic_ms();
+  const std::int64_t until = entry.phase == TaskPhase::ended ? entry.ended_ms : clocks_.monotonic();
   record->duration_ms = duration_between(entry.started_ms, until);
   if (entry.output) entry.output->describe(*record);
   return record;

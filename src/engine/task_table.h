@@ -23,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/thread_annotations.h"
 #include "engine/output.h"
 #include "engine/task_state.h"
@@ -52,7 +53,7 @@ class TaskTable {
  public:
   using MakeOutput = std::function<std::shared_ptr<Output>(const std::string& id)>;
 
-  TaskTable(const EngineConfig& config, NotificationQueue& notifications);
+  TaskTable(const EngineConfig& config, NotificationQueue& notifications, Clocks clocks = {});
 
   // --- starting ---
   struct Opened {
@@ -212,6 +213,7 @@ class TaskTable {
 
   const EngineConfig& config_;
   NotificationQueue& notifications_;
+  const Clocks clocks_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
   bool closed_ GUARDED_BY(mutex_) = false;

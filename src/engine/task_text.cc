@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/utf8.h"
 #include "errand/task.h"
 
 namespace errand {
@@ -104,6 +105,8 @@ std::string ending_text(const TaskRecord& task) {
   return text;
 }
 
+constexpr std::size_t kProcessWidth = 200;  // characters of a command in a list of several
+
 std::string processes_text(const std::vector<ProcessInfo>& processes, std::size_t most, std::string_view separator) {
   std::string text;
   std::size_t shown = 0;
@@ -113,7 +116,7 @@ std::string processes_text(const std::vector<ProcessInfo>& processes, std::size_
       break;
     }
     if (shown++ > 0) text += separator;
-    text += std::to_string(process.pid) + " " + process.command;
+    text += std::to_string(process.pid) + " " + cut_middle(process.command, kProcessWidth);
     for (const std::uint16_t port : process.ports) text += " :" + std::to_string(port);
   }
   return text;

@@ -68,6 +68,14 @@ TEST(TaskTextTest, Signals) {
   EXPECT_EQ(signal_text(99), "99");
 }
 
+TEST(TaskTextTest, ALongCommandOfAProcessIsCut) {
+  const std::string text = processes_text({{7, std::string(5000, 'x'), {80}}});
+  EXPECT_EQ(text.find("7 xxx"), 0u);
+  EXPECT_NE(text.find("characters cut"), std::string::npos);
+  EXPECT_LT(text.size(), 260u);
+  EXPECT_TRUE(text.ends_with("xxx :80"));
+}
+
 TEST(TaskTextTest, ProcessesAreCutWithACount) {
   std::vector<ProcessInfo> processes;
   for (pid_t pid = 1; pid <= 12; ++pid) processes.push_back({pid, "x", {}});

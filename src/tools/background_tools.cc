@@ -80,7 +80,9 @@ class BackgroundBashTool : public Tool {
     if (!output_file.empty()) text += "\nIts whole output is written to " + output_file;
     std::string others;
     for (const TaskSnapshot& task : visible_tasks(context)) {
-      if (task->id == id || task->status != TaskStatus::running || task->command != command) continue;
+      // An ended one whose processes live runs, too: `server & true` is over at once.
+      const bool lives = task->status == TaskStatus::running || !task->processes.empty();
+      if (task->id == id || !lives || task->command != command) continue;
       others += (others.empty() ? "" : ", ") + task->id;
     }
     if (!others.empty()) text += "\nAlso running with the same command: " + others;

@@ -54,6 +54,14 @@ TEST(BackgroundBashToolTest, ConcurrencyLimitIsAnError) {
   EXPECT_EQ(result.text, "max concurrent background tasks (2) reached; wait for existing tasks to finish or stop them");
 }
 
+TEST(BackgroundBashToolTest, TooManyTasksWithSurvivorsAreAnError) {
+  ToolFixture fixture;
+  for (int i = 1; i <= 20; ++i) fixture.await_ended(fixture.launch("sleep 1000 & true"));
+  const ToolResult result = fixture.run("background_bash", R"({"command": "true"})");
+  EXPECT_TRUE(result.is_error);
+  EXPECT_THAT(result.text, StartsWith("20 ended tasks still have processes running; stop some: bg-1, bg-2, "));
+}
+
 TEST(BackgroundBashToolTest, BlankCommandIsAnErrorAndAsksNobody) {
   ToolFixture fixture;
   const ToolResult result = fixture.run("background_bash", R"({"command": " \n\t"})");
@@ -84,6 +92,15 @@ TEST(BackgroundBashToolTest, TheSameCommandRunningIsNamed) {
   EXPECT_EQ(fixture.run("background_bash", R"({"command": "sleep 1000"})").text,
             started("bg-3", fixture) + "\nAlso running with the same command: bg-1, bg-2");
   EXPECT_EQ(fixture.run("background_bash", R"({"command": "sleep 1001"})").text, started("bg-4", fixture));
+}
+
+// `server & true` is over at once; the server is not.
+TEST(BackgroundBashToolTest, TheSameCommandWhoseProcessesLiveIsNamed) {
+  ToolFixture fixture;
+  fixture.await_ended(fixture.launch("sleep 1000 & sleep 0.5"));
+  fixture.context->start_window_ms = 0;
+  EXPECT_EQ(fixture.run("background_bash", R"({"command": "sleep 1000 & sleep 0.5"})").text,
+            started("bg-2", fixture) + "\nAlso running with the same command: bg-1");
 }
 
 TEST(BackgroundBashToolTest, FolderServiceTimeoutAndPermission) {

@@ -286,6 +286,8 @@ std::string BgCommand::show(const std::string& id) const {
       for (const std::uint16_t port : process.ports) text += fmt::format(" :{}", port);
     }
   }
+  text += field("cpu", duration_text(static_cast<std::int64_t>(task->cpu_seconds * 1000)) + " (sampled)");
+  text += field("memory", bytes_text(task->peak_rss_bytes) + " at its peak (sampled)");
   return text;
 }
 

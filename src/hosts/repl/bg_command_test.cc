@@ -95,6 +95,11 @@ TEST_F(BackgroundCommandTest, ListNamesSurvivors) {
   EXPECT_EQ(bg("stop " + id), "bg-1 had already finished (COMPLETED); 2 remaining processes ended.");
 }
 
+TEST_F(BackgroundCommandTest, RunIsRefusedWithTooManySurvivors) {
+  for (int i = 0; i < 20; ++i) run_to_end("sleep 1000 & true");
+  EXPECT_THAT(bg("run true"), HasSubstr("20 ended tasks still have processes running; stop some: bg-1, bg-2, "));
+}
+
 TEST_F(BackgroundCommandTest, ShowDetails) {
   const std::string id = run_to_end("echo hello; exit 7");
   const std::string text = bg("show " + id);
@@ -104,7 +109,9 @@ TEST_F(BackgroundCommandTest, ShowDetails) {
   EXPECT_THAT(text, HasSubstr("\n  finished:    "));
   EXPECT_THAT(text, HasSubstr("\n  output:      6 bytes"));
   EXPECT_THAT(text, HasSubstr(folder_ + "/tasks/bg-1.output"));
-  EXPECT_THAT(text, HasSubstr("\n  processes:   none"));
+  EXPECT_THAT(text, HasSubstr("\n  processes:   none\n"));
+  EXPECT_THAT(text, MatchesRegex("(.|\n)*\n  cpu:         [0-9]+ ms \\(sampled\\)\n"
+                                 "  memory:      [0-9]+\\.[0-9] [KM]iB at its peak \\(sampled\\)"));
 }
 
 TEST_F(BackgroundCommandTest, ShowARunningTaskNamesItsProcesses) {
@@ -113,10 +120,9 @@ TEST_F(BackgroundCommandTest, ShowARunningTaskNamesItsProcesses) {
   const auto end = std::chrono::steady_clock::now() + deadline;
   do {
     text = bg("show " + id);
-  } while ((!text.ends_with(" sleep 1000") || text.ends_with(" exec sleep 1000")) &&
-           std::chrono::steady_clock::now() < end);
+  } while (text.find(" sleep 1000\n  cpu: ") == std::string::npos && std::chrono::steady_clock::now() < end);
   EXPECT_THAT(text, HasSubstr("\n  running for: "));
-  EXPECT_THAT(text, MatchesRegex("(.|\n)*\n  processes:   1\n    [0-9]+ sleep 1000"));
+  EXPECT_THAT(text, MatchesRegex("(.|\n)*\n  processes:   1\n    [0-9]+ sleep 1000\n  cpu:(.|\n)*"));
 }
 
 TEST_F(BackgroundCommandTest, ShowUnknown) {
