@@ -182,7 +182,8 @@ std::optional<StartError> Engine::Impl::start(const LaunchRequest& request, bool
   spec.environment = task_environment(config_, foreground ? std::string_view() : std::string_view(opened.snapshot->id),
                                       table_.token(opened.serial));
   spec.grace = config_.stop_grace;
-  auto started = start_process(supervisor_.zygotes(), spec);
+  SupervisedStart watch(supervisor_, opened.serial);
+  auto started = start_process(supervisor_.zygotes(), spec, watch);
   if (auto* error = std::get_if<StartError>(&started)) return std::move(*error);
   auto& process = std::get<StartedProcess>(started);
   StartedTask task;
@@ -193,7 +194,8 @@ std::optional<StartError> Engine::Impl::start(const LaunchRequest& request, bool
   task.timeout = request.timeout;
   task.foreground = foreground;
   task.spec = std::move(spec);
-  return supervisor_.watch(std::move(task));
+  supervisor_.add(std::move(task));
+  return std::nullopt;
 }
 
 void Engine::Impl::end_launch(Serial serial) {

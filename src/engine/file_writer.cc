@@ -62,17 +62,19 @@ FileWriter::FileWriter(Progress progress) : state_(std::make_shared<State>()) {
 
 FileWriter::~FileWriter() { stop(0); }
 
-void FileWriter::enqueue(std::uint64_t serial, std::shared_ptr<Output> output) {
+std::int64_t FileWriter::enqueue(std::uint64_t serial, std::shared_ptr<Output> output) {
+  const std::int64_t look_at = monotonic_ms() + kStuckMs / 4;
   bool first = false;
   {
     const MutexLock lock(state_->mutex);
-    if (state_->stopping) return;
-    if (!state_->queued.insert(output.get()).second) return;
+    if (state_->stopping) return look_at;
+    if (!state_->queued.insert(output.get()).second) return look_at;
     state_->queue.push_back({serial, std::move(output)});
     first = std::none_of(state_->workers.begin(), state_->workers.end(), [](const auto& w) { return w.alive; });
   }
-  if (first) start_thread();
+  if (first && !start_thread()) return monotonic_ms() + kNoThreadMs;
   state_->changed.notify_one();
+  return look_at;
 }
 
 std::int64_t FileWriter::look_after(std::int64_t now_ms) {
@@ -87,11 +89,11 @@ std::int64_t FileWriter::look_after(std::int64_t now_ms) {
     if (!busy) return 0;
     if (!all_hang || state_->queue.empty() || state_->stopping) return now_ms + kStuckMs / 4;
   }
-  start_thread();
-  return now_ms + kStuckMs / 4;
+  return now_ms + (start_thread() ? kStuckMs / 4 : kNoThreadMs);
 }
 
-void FileWriter::start_thread() {
+// True also when there are as many as there may be.
+bool FileWriter::start_thread() {
   const MutexLock lock(state_->mutex);
   for (int i = 0; i < kMaxThreads; ++i) {
     State::Worker& worker = state_->workers[static_cast<std::size_t>(i)];
@@ -102,9 +104,11 @@ void FileWriter::start_thread() {
       std::thread([state = state_, i] { run(state, i); }).detach();
       worker.alive = true;
     } catch (const std::system_error&) {
+      return false;
     }
-    return;
+    return true;
   }
+  return true;
 }
 
 void FileWriter::run(const std::shared_ptr<State>& state, int index) {
@@ -149,12 +153,21 @@ void FileWriter::run(const std::shared_ptr<State>& state, int index) {
 
 void FileWriter::stop(std::int64_t wait_ms) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
-  const MutexLock lock(state_->mutex);
-  state_->stopping = true;
-  state_->changed.notify_all();
   const auto alive = [this]() NO_THREAD_SAFETY_ANALYSIS {
     return std::any_of(state_->workers.begin(), state_->workers.end(), [](const auto& w) { return w.alive; });
   };
+  std::deque<State::Job> left;
+  {
+    const MutexLock lock(state_->mutex);
+    state_->stopping = true;
+    state_->changed.notify_all();
+    if (!alive() && wait_ms > 0) left = std::exchange(state_->queue, {});
+  }
+  for (const State::Job& job : left) {
+    while (std::chrono::steady_clock::now() < deadline && job.output->file()->work()) {
+    }
+  }
+  const MutexLock lock(state_->mutex);
   while (alive() && state_->changed.wait_until(state_->mutex, deadline) == std::cv_status::no_timeout) {
   }
   state_->progress = nullptr;

@@ -56,7 +56,8 @@ std::optional<StartError> last_words(int channel) {
 
 }  // namespace
 
-std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, const StartSpec& spec) {
+std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, const StartSpec& spec,
+                                                       ProcessWatch& watch) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return StartError{"pipe", "", errno};
   UniqueFd read_end(ends[0]);
@@ -86,8 +87,12 @@ std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, co
   for (int attempt = 1;; ++attempt) {
     if (auto* error = std::get_if<StartError>(&taken)) return std::move(*error);
     KeeperChannel& keeper = std::get<KeeperChannel>(taken);
+    if (const int error = watch.watch(keeper.channel.get(), read_end.get()); error != 0) {
+      return StartError{"epoll_ctl", "", error};
+    }
     const int error = send_packet(keeper.channel.get(), &request, sizeof request, fds, 2);
     if (error == 0) return StartedProcess{std::move(keeper), std::move(read_end)};
+    watch.unwatch(keeper.channel.get(), read_end.get());
     if (error != EPIPE && error != ECONNRESET) return StartError{"fork", "", error};
     if (auto reason = last_words(keeper.channel.get())) return std::move(*reason);
     // One that was killed while it waited, or died with its zygote before it was forked, has started nothing.

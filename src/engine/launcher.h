@@ -15,6 +15,17 @@ struct StartedProcess {
   UniqueFd pipe;
 };
 
-std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, const StartSpec& spec);
+// Watches the two descriptors of a process that is about to be started: nothing may start that nobody can watch.
+class ProcessWatch {
+ public:
+  virtual ~ProcessWatch() = default;
+  // 0 or errno. Called again, with another keeper, when the first one turned out to be dead.
+  virtual int watch(int keeper, int pipe) = 0;
+  // The start failed.
+  virtual void unwatch(int keeper, int pipe) = 0;
+};
+
+std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, const StartSpec& spec,
+                                                       ProcessWatch& watch);
 
 }  // namespace errand

@@ -88,7 +88,8 @@ class Mailbox {
  private:
   void wake() {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t sent = ::write(wake_.get(), &one, sizeof one);
+    while (::write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    }
   }
 
   UniqueFd wake_;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "engine/task_text.h"
 
 namespace errand {
 namespace {
@@ -69,6 +70,11 @@ void Output::finish() {
     listeners_ = {};
   }
   if (file_) file_->finish();
+}
+
+void Output::reading_failed(int error) {
+  const MutexLock lock(mutex_);
+  read_error_ = error;
 }
 
 std::size_t Output::retained_bytes() const {
@@ -186,12 +192,14 @@ std::size_t Output::listeners() const {
 }
 
 void Output::describe(TaskRecord& record) const {
+  int read_error = 0;
   {
     const MutexLock lock(mutex_);
     record.output_bytes = bytes_;
     record.output_bytes_after_end = bytes_after_end_;
     record.output_truncated = truncated();
     record.last_output_at_ms = last_at_ms_;
+    read_error = read_error_;
     if (last_at_ms_) record.last_output_age_ms = monotonic_ms() - last_at_monotonic_ms_;
   }
   if (file_) {
@@ -201,6 +209,7 @@ void Output::describe(TaskRecord& record) const {
   } else {
     record.output_unwritten_bytes = record.output_bytes;
   }
+  if (read_error != 0) record.output_error = "read: " + errno_text(read_error);
 }
 
 std::string_view last_lines(std::string_view text, std::size_t lines) {

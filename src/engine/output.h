@@ -42,6 +42,8 @@ class Output : private LineSink {
   OutputFile::Appended append(std::string_view bytes, std::size_t chunk, bool after_end) EXCLUDES(mutex_);
   // No process holds the pipe any longer.
   void finish() EXCLUDES(mutex_);
+  // The pipe could not be read: what its processes still print is lost, and the record says so.
+  void reading_failed(int error) EXCLUDES(mutex_);
 
   // Bytes of memory that the retained text takes.
   std::size_t retained_bytes() const EXCLUDES(mutex_);
@@ -95,6 +97,7 @@ class Output : private LineSink {
   std::optional<std::int64_t> last_at_ms_ GUARDED_BY(mutex_);  // wall
   std::int64_t last_at_monotonic_ms_ GUARDED_BY(mutex_) = 0;
   bool finished_ GUARDED_BY(mutex_) = false;
+  int read_error_ GUARDED_BY(mutex_) = 0;  // errno
 };
 
 // The last `lines` lines of a text; 0: all of them.

@@ -29,6 +29,7 @@ constexpr std::int64_t kSpareIdleMs =
 constexpr std::int64_t kSettleMs = 20;  // for what is dying when the output has ended
 constexpr std::int64_t kFlushMs = 100;  // an end waits so long for its file; a disk that hangs delays it no longer
 constexpr std::int64_t kKeeperPatienceMs = 2500;
+constexpr std::int64_t kStopAgainMs = 10;  // a stop could not be sent
 constexpr std::int64_t kSweepPauseMs = 10;
 constexpr int kMaxSweeps = 300;
 constexpr std::int64_t kUnheardMs = 200;  // a start that takes longer may wait for somebody who is stopped
@@ -111,14 +112,19 @@ bool Supervisor::running() {
   return thread_.joinable();
 }
 
-std::optional<StartError> Supervisor::watch(StartedTask task) {
+int Supervisor::watch(Serial serial, int keeper, int pipe) {
   // Watched first, handed over then: from the hand-over on the loop may close the descriptors at any time. What happens
   // between is of an unknown serial; the loop passes over it and finds it again, since it is level-triggered.
-  int error = epoll_add(epoll_.get(), task.keeper.channel.get(), EPOLLIN | EPOLLRDHUP, key_of(task.serial, kKeeper));
-  if (error == 0) error = epoll_add(epoll_.get(), task.pipe.get(), EPOLLIN, key_of(task.serial, kPipe));
-  if (error != 0) return StartError{"epoll_ctl", "", -error};
-  mailbox_->add(std::move(task));
-  return std::nullopt;
+  int error = epoll_add(epoll_.get(), keeper, EPOLLIN | EPOLLRDHUP, key_of(serial, kKeeper));
+  if (error == 0) error = epoll_add(epoll_.get(), pipe, EPOLLIN, key_of(serial, kPipe));
+  if (error != 0) unwatch(keeper, pipe);
+  return -error;
+}
+
+// Not left to their closing: a forked copy of the host may hold them open.
+void Supervisor::unwatch(int keeper, int pipe) {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, keeper, nullptr);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, pipe, nullptr);
 }
 
 void Supervisor::shut_down(std::int64_t files_ms) {
@@ -203,7 +209,7 @@ void Supervisor::handle_messages() {
         try_publish(*live);
         break;
       case MailboxMessage::Kind::enqueue_file:
-        writer_->enqueue(message.serial, message.output);
+        look_after_writers(writer_->enqueue(message.serial, message.output));
         break;
       case MailboxMessage::Kind::look:
         timers_.set(0, TimerKind::look, monotonic_ms());
@@ -317,7 +323,8 @@ bool Supervisor::read_chunk(Live& live) {
   const ssize_t got = ::read(live.task.pipe.get(), chunk_.data(), kChunk);
   if (got < 0) {
     if (errno == EINTR) return true;
-    if (errno == EAGAIN) return false;
+    if (errno == EAGAIN || errno == ENOMEM) return false;  // the loop comes round to it again
+    live.task.output->reading_failed(errno);
   }
   if (got <= 0) {
     if (live.heard || !live.task.keeper.channel) {
@@ -379,11 +386,10 @@ void Supervisor::resume_pipe(Live& live) {
   }
 }
 
-void Supervisor::queue_file(Live& live) {
-  writer_->enqueue(live.task.serial, live.task.output);
-  if (!timers_.is_set(0, TimerKind::writers)) {
-    timers_.set(0, TimerKind::writers, monotonic_ms() + FileWriter::kStuckMs / 4);
-  }
+void Supervisor::queue_file(Live& live) { look_after_writers(writer_->enqueue(live.task.serial, live.task.output)); }
+
+void Supervisor::look_after_writers(std::int64_t at_ms) {
+  if (!timers_.is_set(0, TimerKind::writers)) timers_.set(0, TimerKind::writers, at_ms);
 }
 
 // --- keepers ---
@@ -405,7 +411,7 @@ void Supervisor::read_keeper(Live& live) {
       live.left_unread = true;
       continue;
     }
-    if (got < 0 && errno == EAGAIN) return;
+    if (got < 0 && (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS)) return;  // the loop comes round again
     if (got != static_cast<ssize_t>(sizeof event) || event.version != keeper::kProtocolVersion) {
       return on_keeper_closed(live);
     }
@@ -466,6 +472,7 @@ void Supervisor::on_keeper_event(Live& live, const keeper::KeeperEvent& event) {
     case keeper::KeeperEventKind::empty:
       live.empty = true;
       tree_gone(live);
+      if (!live.decided && !live.published) no_status(live);
       try_publish(live);
       break;
   }
@@ -488,7 +495,10 @@ void Supervisor::on_keeper_closed(Live& live) {
         outcome_of_failure(EndCause::could_not_start, could_not_start_text(error.step, error.object, error.error)));
   }
   if (std::exchange(live.ended_early, false)) close_pipe(live);
-  if (live.gone) return;
+  if (live.gone) {
+    if (!live.decided && !live.published) no_status(live);
+    return;
+  }
   // Its zygote ends what it leaves, if that lives; whatever it misses is found by the token.
   const bool swept = live.task.keeper.zygote->alive();
   decide(live, TaskEvent::keeper_lost,
@@ -499,21 +509,23 @@ void Supervisor::on_keeper_closed(Live& live) {
 
 std::optional<StartError> Supervisor::start_anew(Live& live) {
   ++live.new_starts;
-  auto started = start_process(zygotes_, live.task.spec);
-  if (auto* error = std::get_if<StartError>(&started)) return std::move(*error);
-  auto& process = std::get<StartedProcess>(started);
   // A forked copy of the host may hold the first pipe open, so closing it would not take it out of the set.
   if (!live.ended_early) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, live.task.pipe.get(), nullptr);
+  live.ended_early = true;
+  SupervisedStart watch(*this, live.task.serial);
+  auto started = start_process(zygotes_, live.task.spec, watch);
+  if (auto* error = std::get_if<StartError>(&started)) return std::move(*error);
+  auto& process = std::get<StartedProcess>(started);
   live.ended_early = live.left_unread = false;
   live.task.pipe = std::move(process.pipe);
   live.task.keeper = std::move(process.keeper);
-  const Serial serial = live.task.serial;
   timers_.set(0, TimerKind::spare, monotonic_ms() + kSpareIdleMs);
-  int error = epoll_add(epoll_.get(), live.task.keeper.channel.get(), EPOLLIN | EPOLLRDHUP, key_of(serial, kKeeper));
-  if (error == 0) error = epoll_add(epoll_.get(), live.task.pipe.get(), EPOLLIN, key_of(serial, kPipe));
-  if (error == 0) return std::nullopt;
-  live.task.keeper.channel.close();  // whose keeper ends what it has started
-  return StartError{"epoll_ctl", "", -error};
+  return std::nullopt;
+}
+
+// The keeper ended as it should, but the shell's status did not come through.
+void Supervisor::no_status(Live& live) {
+  decide(live, TaskEvent::keeper_lost, outcome_of_failure(EndCause::keeper_lost, "keeper lost"));
 }
 
 void Supervisor::sweep_lost() {
@@ -554,14 +566,21 @@ void Supervisor::send_stop(Live& live) {
   request.grace_ms = static_cast<std::uint32_t>(config_.stop_grace.count());
   // One that somebody stopped would answer nothing. The connection is open, so the pid is still the keeper's.
   if (live.keeper_pid > 0) ::kill(live.keeper_pid, SIGCONT);
-  // A keeper that has gone meanwhile is known by its end of file.
-  ::send(live.task.keeper.channel.get(), &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (::send(live.task.keeper.channel.get(), &request, sizeof request, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    if (errno == EINTR) continue;
+    // A keeper that has gone meanwhile is known by its end of file. For the others there was no memory, or no room.
+    if (errno != EPIPE && errno != ECONNRESET) {
+      timers_.set(live.task.serial, TimerKind::stop_check, monotonic_ms() + kStopAgainMs);
+    }
+    return;
+  }
   ++live.stops_sent;
   timers_.set(live.task.serial, TimerKind::stop_check, monotonic_ms() + config_.stop_grace.count() + kKeeperPatienceMs);
 }
 
 void Supervisor::check_stop(Live& live) {
   if (!live.task.keeper.channel) return;
+  if (live.stops_sent == live.stops_answered) return send_stop(live);  // it could not be sent
   // The connection is open, so the pid is still the keeper's. One that was stopped is woken; one that hangs is killed,
   // and its zygote ends the tree.
   if (live.keeper_pid > 0) {

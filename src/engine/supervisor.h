@@ -18,6 +18,7 @@
 #include "base/thread_annotations.h"
 #include "engine/ended_outputs.h"
 #include "engine/file_writer.h"
+#include "engine/launcher.h"
 #include "engine/mailbox.h"
 #include "engine/sampler.h"
 #include "engine/task_table.h"
@@ -41,8 +42,11 @@ class Supervisor {
   bool on_own_thread() const { return std::this_thread::get_id() == thread_id_.load(); }
 
   ZygoteClient& zygotes() { return zygotes_; }
-  // Watches a task whose keeper was told to start it. Nothing, or why it cannot be.
-  std::optional<StartError> watch(StartedTask task);
+  // Before the keeper is told to start it: what happens from now on finds the task as soon as it is added. 0 or errno.
+  int watch(Serial serial, int keeper, int pipe);
+  void unwatch(int keeper, int pipe);
+  // Takes over a task whose keeper was told to start it.
+  void add(StartedTask task) { mailbox_->add(std::move(task)); }
   void announce(Serial serial) { mailbox_->post({MailboxMessage::Kind::announce, serial, nullptr}); }
   void stop_tree(Serial serial) { mailbox_->post({MailboxMessage::Kind::stop, serial, nullptr}); }
   // Calls the listener for an end, on the calling thread: for a supervisor that could not be started.
@@ -108,6 +112,7 @@ class Supervisor {
   void on_keeper_closed(Live& live);
   // Nothing, or why not.
   std::optional<StartError> start_anew(Live& live);
+  void no_status(Live& live);
   void sweep_lost();
   void tree_gone(Live& live);
 
@@ -130,6 +135,7 @@ class Supervisor {
   // Continues helpers that somebody has stopped.
   void guard();
   void queue_file(Live& live);
+  void look_after_writers(std::int64_t at_ms);
   // Removes it when nothing more can come. `live` is invalid after true.
   bool finished(Live& live);
 
@@ -157,6 +163,18 @@ class Supervisor {
   Sampler sampler_;
   std::atomic<std::int64_t> looked_at_ms_{INT64_MIN / 2};  // when somebody did so last
   bool quit_ = false;
+};
+
+// Watches a start on behalf of one task.
+class SupervisedStart : public ProcessWatch {
+ public:
+  SupervisedStart(Supervisor& supervisor, Serial serial) : supervisor_(supervisor), serial_(serial) {}
+  int watch(int keeper, int pipe) override { return supervisor_.watch(serial_, keeper, pipe); }
+  void unwatch(int keeper, int pipe) override { supervisor_.unwatch(keeper, pipe); }
+
+ private:
+  Supervisor& supervisor_;
+  const Serial serial_;
 };
 
 }  // namespace errand

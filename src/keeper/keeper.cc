@@ -23,6 +23,8 @@ constexpr std::int64_t kRoundMs = 10;
 constexpr std::int64_t kLeftRoundMs = 1000;
 constexpr std::int64_t kLookMs = 100;
 constexpr std::int64_t kFightMs = 30000;
+constexpr std::int64_t kSendAgainMs = 10;  // after a report that could not be sent
+constexpr int kSendTries = 100;            // of the last ones
 
 // The strings of a StartRequest, mapped, with the two arrays that point into them.
 class Strings {
@@ -115,7 +117,9 @@ int Keeper::run() {
       leave(0);
     }
     if (!done_) step();
+    if (!unsent_.empty()) flush();
   }
+  for (int i = 0; i < kSendTries && !flush(); ++i) sleep_us(kSendAgainMs * 1000);
   return exit_status_;
 }
 
@@ -236,7 +240,7 @@ void Keeper::refuse_start(StartStep step, int error) {
   event.kind = KeeperEventKind::could_not_start;
   event.step = step;
   event.error = error;
-  send(channel_.get(), event);
+  report(event);
   leave(0);
 }
 
@@ -335,11 +339,11 @@ void Keeper::leave(int status) {
 }
 
 int Keeper::wait_ms() const {
-  std::int64_t until = 0;
+  std::int64_t until = -1;
   const std::int64_t now = now_ms();
   switch (ending_) {
     case Ending::none:
-      return -1;
+      break;
     case Ending::grace:
       until = std::min(grace_end_, next_look_);
       break;
@@ -348,7 +352,8 @@ int Keeper::wait_ms() const {
       until = next_look_;
       break;
   }
-  return static_cast<int>(std::max<std::int64_t>(0, until - now));
+  if (!unsent_.empty()) until = until < 0 ? now + kSendAgainMs : std::min(until, now + kSendAgainMs);
+  return until < 0 ? -1 : static_cast<int>(std::max<std::int64_t>(0, until - now));
 }
 
 std::uint64_t Keeper::reaped_cpu_us(std::uint64_t* max_rss_bytes) {
@@ -369,7 +374,20 @@ void Keeper::report(KeeperEventKind kind, pid_t pid, int status, std::uint32_t l
   event.live = live;
   event.left = left;
   if (started_) event.cpu_us = reaped_cpu_us(&event.max_rss_bytes) - rehearsed_cpu_us_;
-  send(channel_.get(), event);
+  report(event);
+}
+
+// In order: what could not be sent goes before what comes later.
+void Keeper::report(const KeeperEvent& event) {
+  if (flush() && send(channel_.get(), event)) return;
+  unsent_.append(event);
+}
+
+bool Keeper::flush() {
+  std::size_t sent = 0;
+  while (sent < unsent_.size() && (abandoned_ || send(channel_.get(), unsent_[sent]))) ++sent;
+  unsent_.remove_front(sent);
+  return unsent_.empty();
 }
 
 }  // namespace errand::keeper

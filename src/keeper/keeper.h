@@ -64,12 +64,17 @@ class Keeper {
   int wait_ms() const;
   // CPU time of what has been reaped, since the keeper began.
   static std::uint64_t reaped_cpu_us(std::uint64_t* max_rss_bytes = nullptr);
+  // What cannot be sent now is sent later: an end that the engine never hears of would run for ever.
+  void report(const KeeperEvent& event);
+  // True when nothing is left to be sent.
+  bool flush();
   void report(KeeperEventKind kind, pid_t pid = 0, int status = 0, std::uint32_t live = 0, std::uint32_t left = 0);
 
   KeeperWorld world_;
   UniqueFd channel_;
   UniqueFd signals_;
   Tree tree_;
+  Array<KeeperEvent> unsent_;
   Array<std::uint32_t> stops_;  // not answered yet: what was alive when each came
 
   bool started_ = false;

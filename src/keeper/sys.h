@@ -62,6 +62,12 @@ class Array {
   }
   // The last one takes the place of the one that goes.
   void remove(std::size_t i) { items_[i] = items_[--size_]; }
+  void remove_front(std::size_t count) {
+    if (count == 0) return;
+    size_ -= count;
+    for (std::size_t i = 0; i < size_; ++i) items_[i] = items_[i + count];
+    if (size_ == 0) clear();
+  }
   // Forgets the items and keeps the pages, for the next of many rounds.
   void restart() { size_ = 0; }
   void clear() {

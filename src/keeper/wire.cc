@@ -44,8 +44,12 @@ Receive receive(int socket, Packet& packet) {
   return Receive::packet;
 }
 
-void send(int socket, const KeeperEvent& event) {
-  if (socket >= 0) ::send(socket, &event, sizeof event, MSG_DONTWAIT | MSG_NOSIGNAL);
+bool send(int socket, const KeeperEvent& event) {
+  while (socket >= 0 && ::send(socket, &event, sizeof event, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS) return false;
+    if (errno != EINTR) break;
+  }
+  return true;
 }
 
 pid_t maker_of(int socket) {

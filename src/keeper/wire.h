@@ -38,8 +38,9 @@ enum class Receive { packet, nothing, closed };
 
 // Never waits.
 Receive receive(int socket, Packet& packet);
-// Never waits: a host that reads nothing must not keep a keeper from its duty.
-void send(int socket, const KeeperEvent& event);
+// Never waits: a host that reads nothing must not keep a keeper from its duty. False: there was no room or no memory,
+// so try again; one that nobody is there to read counts as sent.
+bool send(int socket, const KeeperEvent& event);
 // The process that made the pair which the socket belongs to; 0 when the kernel cannot tell.
 pid_t maker_of(int socket);
 void ask_for_sender(int socket);

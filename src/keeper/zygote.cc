@@ -21,6 +21,7 @@ constexpr std::int64_t kOvertimeMs = 6000;  // after its grace a keeper needs 3 
 constexpr std::int64_t kRoundMs = 10;
 constexpr std::int64_t kSlowRoundMs = 1000;
 constexpr std::int64_t kGiveUpMs = 3000;
+constexpr int kSendTries = 50;
 
 }  // namespace
 
@@ -34,6 +35,7 @@ Zygote::Zygote(UniqueFd control, UniqueFd host, Shared* shared, Census* census, 
       tree_(census) {}
 
 int Zygote::run() {
+  if (host_ <= 0) return 1;  // nobody could command it
   sigset_t wanted;
   ::sigemptyset(&wanted);
   ::sigaddset(&wanted, SIGCHLD);
@@ -117,7 +119,7 @@ void Zygote::fork_keeper(UniqueFd channel) {
   event.kind = KeeperEventKind::could_not_start;
   event.step = StartStep::fork;
   event.error = pid < 0 ? errno : ENOMEM;
-  send(channel.get(), event);
+  for (int i = 0; i < kSendTries && !send(channel.get(), event); ++i) sleep_us(1000);
   if (ward.slot != Shared::kNoSlot) free_slots_.append(ward.slot);
 }
 
