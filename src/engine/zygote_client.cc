@@ -240,10 +240,17 @@ std::variant<KeeperChannel, StartError> ZygoteClient::fork_keeper() {
   return failure;
 }
 
+// Neither a spare nor the zygote speaks unasked: it could not be forked, or one of the two has gone. What was lacking
+// when the spare was made must not fail a start of now.
+bool ZygoteClient::spare_waits() const {
+  pollfd silent[] = {{spare_.channel.get(), POLLIN, 0}, {spare_.zygote->control.get(), POLLIN, 0}};
+  return ::poll(silent, 2, 0) == 0;
+}
+
 std::variant<KeeperChannel, StartError> ZygoteClient::take() {
   const MutexLock lock(mutex_);
   if (spare_.channel) {
-    if (spare_.zygote->alive()) return std::exchange(spare_, {});
+    if (spare_waits()) return std::exchange(spare_, {});
     spare_ = {};
   }
   return fork_keeper();

@@ -95,6 +95,7 @@ class ZygoteClient {
   std::variant<std::shared_ptr<Zygote>, StartError> running_zygote() REQUIRES(mutex_);
   std::variant<std::shared_ptr<Zygote>, StartError> start() REQUIRES(mutex_);
   std::variant<KeeperChannel, StartError> fork_keeper() REQUIRES(mutex_);
+  bool spare_waits() const REQUIRES(mutex_);
 
   const std::string keeper_path_;
   const Started started_;

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -64,6 +65,7 @@ WRAPPED(ssize_t, pread, (int fd, void* to, size_t size, off_t at), (fd, to, size
 WRAPPED(ssize_t, pwrite, (int fd, const void* from, size_t size, off_t at), (fd, from, size, at))
 WRAPPED(ssize_t, read, (int fd, void* to, size_t size), (fd, to, size))
 WRAPPED(ssize_t, readlink, (const char* path, char* to, size_t size), (path, to, size))
+WRAPPED(ssize_t, recv, (int fd, void* to, size_t size, int flags), (fd, to, size, flags))
 WRAPPED(ssize_t, recvmsg, (int fd, msghdr* message, int flags), (fd, message, flags))
 WRAPPED(int, rename, (const char* from, const char* to), (from, to))
 WRAPPED(ssize_t, send, (int fd, const void* data, size_t size, int flags), (fd, data, size, flags))
@@ -74,6 +76,7 @@ WRAPPED(int, socketpair, (int domain, int type, int protocol, int* ends), (domai
 WRAPPED(int, stat, (const char* path, struct stat* out), (path, out))
 WRAPPED(int, statvfs, (const char* path, struct statvfs* out), (path, out))
 WRAPPED(int, unlink, (const char* path), (path))
+WRAPPED(pid_t, waitpid, (pid_t pid, int* status, int options), (pid, status, options))
 WRAPPED(int, waitid, (idtype_t type, id_t id, siginfo_t* info, int options), (type, id, info, options))
 
 // A counter's wake-up is apart: it cannot fail as a file can.
@@ -125,6 +128,18 @@ int __wrap_posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_acti
                        const posix_spawnattr_t* attributes, char* const* argv, char* const* envp) {
   if (strikes(Call::posix_spawn_call)) return errno;
   return __real_posix_spawn(pid, path, actions, attributes, argv, envp);
+}
+
+int __real___clone(int (*run)(void*), void* stack, int flags, void* argument);
+int __wrap___clone(int (*run)(void*), void* stack, int flags, void* argument);
+int __wrap___clone(int (*run)(void*), void* stack, int flags, void* argument) {
+  return strikes(Call::clone_call) ? -1 : __real___clone(run, stack, flags, argument);
+}
+
+void* __real_mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset);
+void* __wrap_mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset);
+void* __wrap_mmap(void* at, size_t size, int protection, int flags, int fd, off_t offset) {
+  return strikes(Call::mmap_call) ? MAP_FAILED : __real_mmap(at, size, protection, flags, fd, offset);
 }
 
 // Variable arguments are passed as fixed ones are, up to six of them.
