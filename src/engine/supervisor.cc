@@ -533,6 +533,7 @@ void Supervisor::sweep_lost() {
   std::vector<std::string> tokens;
   for (const Serial serial : serials) tokens.push_back(table_.token(serial));
   const std::vector<int> found = kill_by_token(tokens);
+  bool orphaned = false;
   for (std::size_t i = 0; i < serials.size(); ++i) {
     const auto it = lives_.find(serials[i]);
     if (it == lives_.end()) {
@@ -540,6 +541,7 @@ void Supervisor::sweep_lost() {
       continue;
     }
     Live& live = *it->second;
+    orphaned = orphaned || !live.task.keeper.zygote->alive();
     if (live.sweeps == 0) live.swept = std::max(live.swept, found[i]);  // later passes find the same ones dying
     live.clean_sweeps = found[i] == 0 ? live.clean_sweeps + 1 : 0;
     // Twice clean: a process that forked while the first pass went by is seen by the second.
@@ -550,6 +552,8 @@ void Supervisor::sweep_lost() {
     try_publish(live);
     finished(live);
   }
+  // Twice at least, so that a group whose keeper was still on its way out is met.
+  if (orphaned) zygotes_.sweep_groups();
   if (!lost_.empty()) timers_.set(0, TimerKind::sweep, monotonic_ms() + kSweepPauseMs);
 }
 

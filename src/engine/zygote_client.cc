@@ -286,6 +286,14 @@ void ZygoteClient::lost(std::uint64_t generation) {
   if (short_lives_ <= 3) start();
 }
 
+void ZygoteClient::sweep_groups() {
+  const MutexLock lock(mutex_);
+  if (!zygote_) return;  // the next one sweeps when it starts
+  keeper::ZygoteRequest request;
+  request.command = keeper::ZygoteCommand::sweep_groups;
+  send_packet(zygote_->control.get(), &request, sizeof request, nullptr, 0, 0);
+}
+
 void ZygoteClient::close() {
   const MutexLock lock(mutex_);
   closed_ = true;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 
+#include "group.h"
 #include "spawn.h"
 
 namespace errand::keeper {
@@ -22,6 +23,7 @@ constexpr std::int64_t kGiveUpMs = 3000;
 constexpr std::int64_t kRoundMs = 10;
 constexpr std::int64_t kLeftRoundMs = 1000;
 constexpr std::int64_t kLookMs = 100;
+constexpr int kRoundsBeforeGroup = 3;
 constexpr std::int64_t kFightMs = 30000;
 constexpr std::int64_t kSendAgainMs = 10;  // after a report that could not be sent
 constexpr int kSendTries = 100;            // of the last ones
@@ -272,6 +274,8 @@ void Keeper::begin_ending(std::uint32_t grace_ms, std::int64_t since, bool answe
   live_at_begin_ = now.live;
   grace_end_ = grace_end;
   grew_ = false;
+  rounds_ = 0;
+  group_ended_ = group_killed_ = false;
   ending_ = Ending::grace;
   look_every_ = kLookMs;
   next_look_ = now_ms() + look_every_;
@@ -312,7 +316,9 @@ void Keeper::kill_round(std::int64_t now) {
   if (!count.readable && shell_ > 0) ::kill(-shell_, SIGKILL);
   next_look_ = now_ms() + (ending_ == Ending::left ? kLeftRoundMs : kRoundMs);
   const bool only_refused = count.live > 0 && count.refused == count.live;
-  if (ending_ == Ending::killing && !only_refused && now < give_up_at_) return;
+  // Most trees are gone by now, and leaving the group takes a while.
+  if ((only_refused || ++rounds_ >= kRoundsBeforeGroup) && end_group()) return;
+  if (ending_ == Ending::killing && (!only_refused || group_killed_) && now < give_up_at_) return;
 
   answer_stops(count.readable ? count.live : std::max(count.live, 1U));
   // While new ones appear the fight goes on, but nobody waits for it any longer.
@@ -320,6 +326,14 @@ void Keeper::kill_round(std::int64_t now) {
   if (!abandoned_) return;
   const bool tired = host_gone_ && now >= world_.shared->host_gone() + grace_ms_ + kFightMs;
   if (count.fresh == 0 || tired) leave(1);
+}
+
+// Has all that is left killed at once, by the kernel. False: it has been done, or there is no group.
+bool Keeper::end_group() {
+  if (world_.group < 0 || group_ended_) return false;
+  group_ended_ = true;
+  group_killed_ = leave_group(world_.group) && kill_group(world_.group);
+  return group_killed_;
 }
 
 void Keeper::answer_stops(std::uint32_t left) {
@@ -333,6 +347,7 @@ void Keeper::wake_zygote() const {
 }
 
 void Keeper::leave(int status) {
+  if (world_.group >= 0 && ::getppid() != world_.zygote) leave_and_remove_group(world_.group);
   wake_zygote();
   exit_status_ = status;
   done_ = true;

@@ -35,6 +35,7 @@ struct KeeperWorld {
   Shared* shared = nullptr;
   std::uint32_t slot = Shared::kNoSlot;
   Census* census = nullptr;  // none: there are children files
+  int group = -1;            // its control group, if it has one
 };
 
 class Keeper {
@@ -58,6 +59,7 @@ class Keeper {
   void begin_ending(std::uint32_t grace_ms, std::int64_t since, bool answer);
   void step();
   void kill_round(std::int64_t now);
+  bool end_group();
   void answer_stops(std::uint32_t left);
   void wake_zygote() const;
   void leave(int status);
@@ -93,6 +95,9 @@ class Keeper {
   std::int64_t give_up_at_ = 0;
   std::int64_t next_look_ = 0;
   std::int64_t look_every_ = 0;
+  int rounds_ = 0;  // of killing
+  bool group_ended_ = false;   // tried
+  bool group_killed_ = false;  // done: what we may not signal is dying as well
 };
 
 }  // namespace errand::keeper

@@ -242,7 +242,7 @@ void Task::hang_up() {
   channel_.reset();
 }
 
-bool ZygoteClient::start(bool scan_all) {
+bool ZygoteClient::start(bool scan_all, const std::string& groups) {
   int pair[2];
   if (!open_channel(pair)) return false;
   control_.reset(pair[0]);
@@ -261,7 +261,11 @@ bool ZygoteClient::start(bool scan_all) {
     ::dup2(control, kControlFd);
     ::dup2(host_pidfd, kHostPidFd);
     char name[] = "errand-keeper", word[] = "zygote", scan[] = "--scan-all";
-    char* argv[] = {name, word, scan_all ? scan : nullptr, nullptr};
+    std::string divide = "--groups=" + groups;
+    char* argv[] = {name, word, nullptr, nullptr, nullptr};
+    int count = 2;
+    if (scan_all) argv[count++] = scan;
+    if (!groups.empty()) argv[count++] = divide.data();
     char* envp[] = {nullptr};
     // Whatever a host ignores or blocks must not reach a task. glibc hides two of the signals.
     for (const int signal : {SIGCHLD, SIGPIPE, SIGTERM, SIGHUP, SIGINT, 32, 33}) {
@@ -288,6 +292,12 @@ std::optional<Task> ZygoteClient::keeper() {
   const UniqueFd keepers(pair[1]);
   if (!hand_over(keepers.get())) return std::nullopt;
   return Task(std::move(ours));
+}
+
+bool ZygoteClient::sweep_groups() {
+  ZygoteRequest request;
+  request.command = ZygoteCommand::sweep_groups;
+  return send_with_fds(control_.get(), &request, sizeof request, {});
 }
 
 bool ZygoteClient::hand_over(int keepers_end) {

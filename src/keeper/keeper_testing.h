@@ -93,10 +93,11 @@ class Task {
 class ZygoteClient {
  public:
   // Fails a test when it cannot.
-  bool start(bool scan_all = false);
+  bool start(bool scan_all = false, const std::string& groups = {});
   std::optional<Task> keeper();  // an idle one
   std::optional<Task> launch(const Command& command);
   bool hand_over(int keepers_end);
+  bool sweep_groups();
   void hang_up();
 
  private:

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// errand-keeper zygote [--scan-all]
+// errand-keeper zygote [--scan-all] [--groups=FOLDER]
 //
 // Started by the engine with two descriptors (protocol.h). Goes into the background twice, so that the zygote is
 // nobody's child but init's, leaves everything of the host behind, and becomes the zygote. --scan-all does without
-// /proc/PID/task/*/children, as on a kernel that has none.
+// /proc/PID/task/*/children, as on a kernel that has none. --groups divides that control group, not the host's own one.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -52,9 +52,16 @@ void close_from(unsigned first) {
 
 int become_zygote(int argc, char** argv) {
   bool scan_all = !Tree::has_children_files();
+  const char* groups = nullptr;
+  constexpr std::size_t kGroupsWord = 9;
   for (int i = 2; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--scan-all") != 0) return kWrongUse;
-    scan_all = true;
+    if (std::strncmp(argv[i], "--groups=", kGroupsWord) == 0) {
+      groups = argv[i] + kGroupsWord;
+    } else if (std::strcmp(argv[i], "--scan-all") == 0) {
+      scan_all = true;
+    } else {
+      return kWrongUse;
+    }
   }
   Shared* shared = Shared::make();
   if (shared == nullptr) return kCannot;
@@ -72,7 +79,8 @@ int become_zygote(int argc, char** argv) {
   if (::chdir("/") != 0) return kCannot;
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_NAME, "errand-zygote");
-  return Zygote(UniqueFd(kControlFd), UniqueFd(kHostPidFd), shared, scan_all ? &census : nullptr, argv[1]).run();
+  return Zygote(UniqueFd(kControlFd), UniqueFd(kHostPidFd), shared, scan_all ? &census : nullptr, argv[1], groups)
+      .run();
 }
 
 int run(int argc, char** argv) {

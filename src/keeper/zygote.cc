@@ -25,14 +25,16 @@ constexpr int kSendTries = 50;
 
 }  // namespace
 
-Zygote::Zygote(UniqueFd control, UniqueFd host, Shared* shared, Census* census, char* title)
+Zygote::Zygote(UniqueFd control, UniqueFd host, Shared* shared, Census* census, char* title, const char* groups)
     : control_(static_cast<UniqueFd&&>(control)),
       host_fd_(static_cast<UniqueFd&&>(host)),
       shared_(shared),
       census_(census),
       title_(title),
       host_(maker_of(control_.get())),
-      tree_(census) {}
+      tree_(census) {
+  groups_.open(groups);
+}
 
 int Zygote::run() {
   if (host_ <= 0) return 1;  // nobody could command it
@@ -42,6 +44,7 @@ int Zygote::run() {
   signals_.reset(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) return 1;
   ask_for_sender(control_.get());
+  groups_.sweep();
 
   for (;;) {
     pollfd waits[] = {
@@ -74,12 +77,15 @@ void Zygote::on_control() {
     if (got == Receive::closed) return control_.reset();
     if (packet.sender != host_) continue;
     ZygoteRequest request;
-    if (!packet.read(request) || request.version != kProtocolVersion || request.command != ZygoteCommand::fork_keeper ||
-        packet.fd_count != 1) {
+    const bool known = packet.read(request) && request.version == kProtocolVersion;
+    if (known && request.command == ZygoteCommand::sweep_groups && packet.fd_count == 0) {
+      groups_.sweep();
+    } else if (known && request.command == ZygoteCommand::fork_keeper && packet.fd_count == 1) {
+      fork_keeper(static_cast<UniqueFd&&>(packet.fds[0]));
+      if (keeper_status_ >= 0) return;
+    } else {
       return control_.reset();
     }
-    fork_keeper(static_cast<UniqueFd&&>(packet.fds[0]));
-    if (keeper_status_ >= 0) return;
   }
 }
 
@@ -90,8 +96,10 @@ void Zygote::fork_keeper(UniqueFd channel) {
   ward.slot = take_slot();
   shared_->set_grace(ward.slot, 0);
   const pid_t self = ::getpid();
-  const pid_t pid = ::fork();
+  UniqueFd group;
+  const pid_t pid = groups_.fork_into(ward.group, group);
   if (pid == 0) {
+    groups_.close();
     control_.reset();
     signals_.reset();
     wards_.clear();
@@ -106,6 +114,7 @@ void Zygote::fork_keeper(UniqueFd channel) {
     world.shared = shared_;
     world.slot = ward.slot;
     world.census = census_;
+    world.group = group.get();
     keeper_status_ = Keeper(static_cast<UniqueFd&&>(channel), world).run();
     return;
   }
@@ -144,7 +153,7 @@ void Zygote::reap() {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED);
     if (pid < 0 && errno == EINTR) continue;
-    if (pid <= 0) return;
+    if (pid <= 0) return groups_.remove();
     Ward* ward = find(pid);
     if (ward == nullptr) continue;
     if (WIFSTOPPED(status)) {
@@ -153,7 +162,10 @@ void Zygote::reap() {
       continue;
     }
     if (ward->slot != Shared::kNoSlot) free_slots_.append(ward->slot);
+    const std::uint32_t group = ward->group;
     wards_.remove(static_cast<std::size_t>(ward - wards_.begin()));
+    if (status != 0) groups_.kill(group);
+    groups_.remove(group);
     // Its children are ours already: the kernel moves them before it tells of the death.
     if (status != 0) {
       sweeping_ = true;

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "base/fd.h"
+#include "group.h"
 #include "shared.h"
 #include "sys.h"
 #include "tree.h"
@@ -23,8 +24,9 @@ namespace errand::keeper {
 
 class Zygote {
  public:
-  // `title` is the word of the command line that tells `ps` what a process is; six letters.
-  Zygote(UniqueFd control, UniqueFd host, Shared* shared, Census* census, char* title);
+  // `title` is the word of the command line that tells `ps` what a process is; six letters. `groups` is the control
+  // group to divide, or null.
+  Zygote(UniqueFd control, UniqueFd host, Shared* shared, Census* census, char* title, const char* groups);
   // Returns the exit status of this process, which is a keeper by then or still the zygote.
   int run();
 
@@ -32,6 +34,7 @@ class Zygote {
   struct Ward {
     pid_t keeper = 0;
     std::uint32_t slot = Shared::kNoSlot;
+    std::uint32_t group = Groups::kNone;
   };
 
   void on_control();
@@ -51,6 +54,7 @@ class Zygote {
   Shared* shared_;
   Census* census_;
   char* title_;
+  Groups groups_;
   pid_t host_;
   Tree tree_;
   Array<Ward> wards_;
