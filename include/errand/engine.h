@@ -28,6 +28,7 @@
 #include "errand/notification_queue.h"
 #include "errand/task.h"
 #include "errand/wait.h"
+#include "errand/watch.h"
 
 namespace errand {
 
@@ -150,7 +151,7 @@ class Engine {
   // Waits for what the request names, on the calling thread; see wait.h. A close() of the engine ends it early.
   WaitResult wait(const WaitRequest& request, std::stop_token stop = {}) const;
   // Hands every line of the task's output that matches to the callback, those that are retained first, until the
-  // output ends or the handle is destroyed; see wait.h. Or why not: unknown id, bad pattern, not a shell command.
+  // output ends or the handle is destroyed; see watch.h. Or why not: unknown id, bad pattern, not a shell command.
   std::variant<Watch, Rejected> watch(std::string_view id, std::string_view regex, WatchCallback callback) const;
 
   NotificationQueue& notifications();

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for what a task does, and watching what it prints: the requests and answers of Engine::wait() and
-// Engine::watch().
+// Waiting for what tasks do: the requests and answers of Engine::wait().
 //
 // A wait blocks the calling thread until its condition holds for any or for all of the named tasks, until it can no
 // longer hold, until its time is over, or until it is stopped. It only looks on: no wait changes, slows or ends a task.
 // Ends, lines and silence are events; only ports have none and are looked for, 10 times a second for 10 s and then
 // twice a second.
-//
-// A watch hands every matching line to a callback, in batches, until the output ends or the handle is destroyed.
 //
 // Patterns are RE2 regular expressions, matched against each line as Engine::tail() shows it (escape sequences gone,
 // `\r` frames collapsed), anywhere in it unless anchored. One that RE2 refuses, or that is too long or too complex, is
@@ -17,8 +14,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,39 +93,5 @@ struct WaitResult {
 // "port 3000 is already held by a process that is not the task's", "quiet for 5 s",
 // "no match: its output has ended; failed (exit code 1)", "timed out, still running", ...
 std::string wait_text(const WaitResult& result, const WaitAnswer& answer);
-
-// A watch's event: what matched since the last one.
-struct WatchBatch {
-  std::string text;           // matching lines, each with its newline; notes on dropped ones included
-  std::size_t lines = 0;      // matching lines in it
-  std::uint64_t dropped = 0;  // matching lines that were dropped just before these
-  bool last = false;          // the output has ended: the last call; its text may be empty
-
-  // A batch is handed over `kGather` after its first line and has at most kMaxCharacters, so a second has at most five.
-  // What matches faster queues up; when kMaxQueued characters wait, the oldest lines are dropped, and the next batch
-  // begins with "(12 matching lines dropped)".
-  static constexpr std::chrono::milliseconds kGather{200};
-  static constexpr std::size_t kMaxCharacters = 3000;
-  static constexpr std::size_t kMaxQueued = 30'000;
-};
-using WatchCallback = std::function<void(const WatchBatch&)>;
-
-// The handle of a watch. The callback runs on a thread of the watch's own, one call at a time; it may block: then lines
-// queue up and are dropped, and neither the task nor anybody else is delayed. Destroying the handle ends the watch and
-// waits for a call in progress, so it must not be done within the callback. It may outlive the engine.
-class Watch {
- public:
-  class Impl;
-  explicit Watch(std::unique_ptr<Impl> impl);
-  Watch(Watch&&) noexcept;
-  Watch& operator=(Watch&&) noexcept;
-  ~Watch();
-
-  // The last batch has been handed over.
-  bool ended() const;
-
- private:
-  std::unique_ptr<Impl> impl_;
-};
 
 }  // namespace errand

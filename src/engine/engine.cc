@@ -21,7 +21,7 @@
 #include "engine/task_table.h"
 #include "engine/task_text.h"
 #include "engine/waiter.h"
-#include "engine/watcher.h"
+#include "engine/watch.h"
 
 namespace errand {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/utf8.h"
 #include "engine/engine_testing.h"
-#include "engine/watcher.h"
+#include "engine/watch.h"
 #include "errand/engine.h"
 
 namespace errand {

@@ -11,7 +11,7 @@
 
 #include "engine/line_pattern.h"
 #include "engine/output.h"
-#include "errand/wait.h"
+#include "errand/watch.h"
 
 namespace errand {
 

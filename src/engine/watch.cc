@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/watcher.h"
+#include "engine/watch.h"
 
 #include <pthread.h>
 
