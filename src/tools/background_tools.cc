@@ -118,6 +118,15 @@ class BackgroundOutputTool : public Tool {
     const std::string id = string_argument(input, "task_id");
     TaskSnapshot task = inspect_visible(id, context);
     if (!task) return error_result(unknown_task_text(id, context));
+    if (input.contains("cursor")) {
+      if (input.contains("tail_lines")) return error_result("give either cursor or tail_lines, not both");
+      ToolResult result;
+      const auto cursor = static_cast<std::uint64_t>(int_argument(input, "cursor", 0));
+      result.text = new_output_text(*task, context.engine.read(id, cursor).value_or(OutputRead{}));
+      result.is_error = task->status == TaskStatus::failed;
+      if (task->status != TaskStatus::running) result.ends_shown.push_back(id);
+      return result;
+    }
     const auto lines = static_cast<std::size_t>(int_argument(input, "tail_lines", BackgroundBashTool::kTailLines));
     return describe(*task, lines, context);
   }
@@ -129,7 +138,8 @@ class BackgroundOutputTool : public Tool {
       "while it runs. Do not call it again and again to wait: a notification tells you when the task ends.",
       R"json({"type": "object", "properties": {
         "task_id": {"type": "string", "description": "The id that background_bash answered, e.g. bg-1"},
-        "tail_lines": {"type": "integer", "minimum": 0, "maximum": 1000000, "description": "How many of the last lines to show; default 50, 0 = everything that is retained"}
+        "tail_lines": {"type": "integer", "minimum": 0, "maximum": 1000000, "description": "How many of the last lines to show; default 50, 0 = everything that is retained"},
+        "cursor": {"type": "integer", "minimum": 0, "maximum": 9007199254740991, "description": "Instead of tail_lines: show only what is new since an earlier answer, whose 'Next cursor' this is; 0 = from the start"}
       }, "required": ["task_id"]})json");
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <regex>
 
 #include "tools/tools_testing.h"
@@ -207,6 +208,59 @@ TEST(BackgroundOutputToolTest, WhatWasDroppedIsSaid) {
   fixture.await_ended(fixture.launch("seq 1 100000"));
   const std::string text = fixture.run("background_output", R"({"task_id": "bg-1", "tail_lines": 1})").text;
   EXPECT_EQ(text, "Task bg-1 is COMPLETED.\nExit code: 0\n(output was truncated; showing tail)\n\nOutput:\n100000");
+}
+
+TEST(BackgroundOutputToolTest, ACursorShowsWhatIsNew) {
+  ToolFixture fixture;
+  const std::string gate = fixture.root() + "/gate";
+  const std::string wait = "while [ ! -e " + gate + " ]; do sleep 0.02; done; ";
+  fixture.launch("printf 'one\\ntwo\\nthr'; " + wait + "printf 'ee\\nfour'; exit 7");
+  ASSERT_TRUE(testing::eventually([&] { return fixture.engine->get("bg-1")->output_bytes == 11; }));
+  const auto read = [&](std::uint64_t cursor) {
+    const ToolResult result =
+        fixture.run("background_output", R"({"task_id": "bg-1", "cursor": )" + std::to_string(cursor) + "}");
+    return std::regex_replace(result.text, std::regex("[0-9]+ s"), "N s");
+  };
+  const std::string head = "Task bg-1 is RUNNING.\nRunning for N s, last output N s ago.\n\nOutput:\n";
+  EXPECT_EQ(read(0), head + "one\ntwo\n(unfinished) thr\nNext cursor: 8");
+  EXPECT_EQ(read(4), head + "two\n(unfinished) thr\nNext cursor: 8");
+  EXPECT_EQ(read(8), head + "(unfinished) thr\nNext cursor: 8");
+  std::ofstream{gate};
+  fixture.engine->wait_end("bg-1", std::chrono::seconds(30));
+  const std::string ended = "Task bg-1 is FAILED.\nExit code: 7\n\nOutput:\n";
+  EXPECT_EQ(read(8), ended + "three\n(unfinished) four\nNext cursor: 14");
+  const ToolResult result = fixture.run("background_output", R"({"task_id": "bg-1", "cursor": 14})");
+  EXPECT_TRUE(result.is_error);
+  EXPECT_THAT(result.ends_shown, ElementsAre("bg-1"));
+}
+
+TEST(BackgroundOutputToolTest, ACursorSaysWhatWasDropped) {
+  ToolFixture fixture;
+  fixture.launch("seq 100000 150000");
+  fixture.engine->wait_end("bg-1", std::chrono::seconds(30));
+  const ToolResult result = fixture.run("background_output", R"({"task_id": "bg-1", "cursor": 7})");
+  EXPECT_THAT(result.text, StartsWith("Task bg-1 is COMPLETED.\nExit code: 0\n\nOutput:\n(284466 bytes dropped)\n14"));
+  EXPECT_THAT(result.text, HasSubstr("150000\nNext cursor: 350007"));
+  const ToolResult nothing = fixture.run("background_output", R"({"task_id": "bg-1", "cursor": 350007})");
+  EXPECT_EQ(nothing.text, "Task bg-1 is COMPLETED.\nExit code: 0\n\nOutput:\n(none yet)\nNext cursor: 350007");
+}
+
+TEST(BackgroundOutputToolTest, CursorAndTailLinesExcludeEachOther) {
+  ToolFixture fixture;
+  fixture.launch("echo x");
+  const ToolResult both = fixture.run("background_output", R"({"task_id": "bg-1", "cursor": 0, "tail_lines": 5})");
+  EXPECT_TRUE(both.is_error);
+  EXPECT_EQ(both.text, "give either cursor or tail_lines, not both");
+  EXPECT_TRUE(fixture.run("background_output", R"({"task_id": "bg-1", "cursor": -1})").is_error);
+  EXPECT_TRUE(fixture.run("background_output", R"({"task_id": "bg-1", "cursor": "x"})").is_error);
+}
+
+TEST(BackgroundOutputToolTest, WhatATerminalWouldShowIsShown) {
+  ToolFixture fixture;
+  fixture.launch("printf 'real\\n\\033[32m10%%\\r\\033[K99%%\\033[0m\\ndone\\n'");
+  fixture.engine->wait_end("bg-1", std::chrono::seconds(30));
+  const ToolResult result = fixture.run("background_output", R"({"task_id": "bg-1"})");
+  EXPECT_EQ(result.text, "Task bg-1 is COMPLETED.\nExit code: 0\n\nOutput:\nreal\n99%\ndone");
 }
 
 TEST(BackgroundOutputToolTest, SurvivorsAreNamedOneAndTwo) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "engine/view.h"
 #include "tools/task_text.h"
 
 namespace errand {
@@ -66,14 +67,17 @@ std::string read_head(const std::string& path, std::size_t bytes) {
 
 ShownOutput shown_output(const TaskRecord& task, const OutputTail& tail) {
   const std::string_view retained = trim_end(tail.text);
-  if (!tail.truncated && utf8_length(retained) <= kMostShownCharacters) return {std::string(retained), false};
+  if (!tail.truncated && utf8_length(retained) <= kMostShownCharacters) {
+    if (!tail.lines_cut || task.output_file.empty()) return {std::string(retained), false};
+    return {std::string(retained) + "\n... (lines are cut; the whole output is in " + task.output_file + ") ...", true};
+  }
 
   std::string file_head;
   std::string_view head;
   if (!tail.truncated) {
     head = first_characters(retained, kEdgeCharacters);
   } else if (!task.output_file.empty()) {
-    file_head = clean_utf8(read_head(task.output_file, kEdgeCharacters));
+    file_head = view_text(read_head(task.output_file, kEdgeCharacters));
     head = first_characters(file_head, kEdgeCharacters);
   }
   head = whole_lines_at_end(head);

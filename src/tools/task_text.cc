@@ -73,6 +73,15 @@ std::string output_text(const TaskRecord& task, const OutputTail& tail) {
   return text;
 }
 
+std::string new_output_text(const TaskRecord& task, const OutputRead& read) {
+  std::string text = status_lines(task) + "\nOutput:\n";
+  if (read.dropped > 0) text += "(" + std::to_string(read.dropped) + " bytes dropped)\n";
+  text += read.text;
+  if (!read.unfinished.empty()) text += "(unfinished) " + read.unfinished + "\n";
+  if (read.text.empty() && read.unfinished.empty()) text += "(none yet)\n";
+  return text + "Next cursor: " + std::to_string(read.next_cursor);
+}
+
 std::string stop_text(const StopReport& report) {
   const TaskRecord& task = *report.task;
   const std::string name = "Task " + task.id;

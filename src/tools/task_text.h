@@ -21,6 +21,8 @@ std::string_view trim_end(std::string_view text);
 std::string output_text(const TaskRecord& task, const OutputTail& tail);
 // Its first lines, without the output: "Task bg-1 is RUNNING.\nRunning for 12 s, last output 3 s ago.\n".
 std::string status_lines(const TaskRecord& task);
+// The same with a cursor: "...\n\nOutput:\n(20 bytes dropped)\nnew line\n(unfinished) rest\nNext cursor: 120".
+std::string new_output_text(const TaskRecord& task, const OutputRead& read);
 // "Exit code: 7", "Signal: 9 (SIGKILL)", "Error: ..." with a newline after each; empty for what has none.
 std::string ending_lines(const TaskRecord& task);
 // "Task bg-2 stopped: 3 processes ended.", "Task bg-2 has already finished (COMPLETED); nothing to stop.", ...
