@@ -99,7 +99,8 @@ void LineStore::add(std::string_view line, std::uint64_t raw_bytes) {
     partial_ = true;
     const std::size_t room = limit_ - 24;  // digits have at most 16 places
     line = utf8_suffix(line, room);
-    begin_ = end_ - std::min<std::uint64_t>(raw_bytes, line.size() + 1);
+    // Something counts as dropped, even if the begin was made of less bytes than the end.
+    begin_ = end_ - std::min<std::uint64_t>(raw_bytes - 1, line.size() + 1);
     digits.clear();
     append_digits(digits, static_cast<std::int64_t>(end_ - begin_) - static_cast<std::int64_t>(line.size()) - 1);
   }
