@@ -329,6 +329,56 @@ TEST(HostTest, SeveralEnginesInOneProcessKnowNothingOfEachOther) {
   EXPECT_TRUE(processes_with("ERRAND_TEST_MARK=" + folder.path()).empty());
 }
 
+std::atomic<int> copies = 0;
+
+// fork() runs the handlers of pthread_atfork; what shares the memory until exec does not.
+TEST(HostTest, AStartMakesNoCopyOfTheHost) {
+  const TemporaryFolder folder;
+  in_a_host([&] {
+    if (::pthread_atfork([] { ++copies; }, nullptr, nullptr) != 0) return 1;
+    Engine engine(test_config(folder));
+    for (int i = 0; i < 3; ++i) {
+      if (!exits_with(engine, i)) return 2;
+    }
+    return copies == 0 ? 0 : 3;
+  });
+}
+
+TEST(HostTest, ThreadsDoNotGrowWithTheTasks) {
+  const TemporaryFolder folder;
+  EngineConfig config = test_config(folder);
+  config.max_concurrent_background = 40;
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto before = threads();
+  Engine engine(config);
+  for (int i = 0; i < 40; ++i) launch(engine, "echo ready; sleep 1000");
+  for (const TaskSnapshot& task : engine.list()) ASSERT_TRUE(await_output(engine, task->id, "ready"));
+  EXPECT_LE(threads() - before, 8) << "the supervisor's, and a few for files";
+}
+
+// The zygote comes with the first launch, and one keeper more than there are tasks waits for the next.
+TEST(HostTest, AKeeperATaskAndASpareOne) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(eventually([] { return zygotes_of().empty(); })) << "of an earlier engine";
+  Engine engine(test_config(folder));
+  EXPECT_TRUE(zygotes_of().empty());
+  const auto keepers = [] {
+    const auto zygotes = zygotes_of();
+    if (zygotes.size() != 1) return -1;
+    const std::string pid = std::to_string(zygotes[0]);
+    const std::string children = read_file("/proc/" + pid + "/task/" + pid + "/children");
+    return static_cast<int>(std::count(children.begin(), children.end(), ' '));
+  };
+  if (!file_exists("/proc/self/task/" + std::to_string(::getpid()) + "/children")) GTEST_SKIP() << "no children files";
+  for (int tasks = 1; tasks <= 3; ++tasks) {
+    launch(engine, "echo ready; sleep 1000");
+    EXPECT_TRUE(eventually([&] { return keepers() == tasks + 1; })) << keepers() << " keepers of " << tasks << " tasks";
+  }
+}
+
 // What can be expected to go wrong is a value, whatever is called with whatever.
 TEST(HostTest, NothingIsThrownForWhatMayHappen) {
   const TemporaryFolder folder;

@@ -25,6 +25,13 @@ TEST(KeeperPathTest, AsConfiguredElseBesideTheProgram) {
   EXPECT_EQ(find_keeper(EngineConfig{}), std::filesystem::canonical("/proc/self/exe").parent_path() / "errand-keeper");
 }
 
+// A keeper must start whatever becomes of the libraries on the disk.
+TEST(KeeperPathTest, TheKeeperNeedsNoLibraries) {
+  const std::string program = read_file(ERRAND_BUILD_DIR "/errand-keeper");
+  ASSERT_GT(program.size(), 1000u);
+  EXPECT_EQ(program.find("/ld-linux"), std::string::npos) << "it names a dynamic loader";
+}
+
 // An installer puts a new file in the old one's place: the running engine goes on with what it opened.
 TEST(KeeperPathTest, AnUpgradeUnderARunningEngineBreaksNothing) {
   const TemporaryFolder folder;
