@@ -86,6 +86,59 @@ def config_faults():
     return faults
 
 
+def known_tests():
+    """Every test by its name: Suite.Test of GoogleTest, file.Class.method of tests/e2e, the fuzz targets, scripts."""
+    names = set()
+    for name in files():
+        if name.startswith(("src/", "tests/", "bench/")) and name.endswith("_test.cc"):
+            with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+                names.update(".".join(pair) for pair in re.findall(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", f.read(), re.M))
+        elif name.startswith("tests/fuzz/") and name.endswith("_fuzz.cc"):
+            names.add(os.path.basename(name)[:-3])
+        elif name.startswith("tests/") and name.endswith("_test.py"):
+            prefix = os.path.basename(name)[:-3]
+            with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+                for line in f:
+                    if match := re.match(r"class (\w+)", line):
+                        suite = match.group(1)
+                    elif match := re.match(r"    def (test_\w+)", line):
+                        names.add(f"{prefix}.{suite}.{match.group(1)}")
+    return names
+
+
+def named_tests():
+    """Each row of the tables (sentence, test) names tests that exist: docs/engine.md, docs/pains.md."""
+    known, faults = known_tests(), []
+    for page in ("docs/engine.md", "docs/pains.md"):
+        with open(os.path.join(ROOT, page), encoding="utf-8") as f:
+            lines = f.read().split("\n")
+        in_table = found = False
+        for number, line in enumerate(lines, 1):
+            if not line.startswith("|"):
+                in_table = False
+                continue
+            cell = line.rstrip("| ").rsplit("|", 1)[-1].strip()
+            if cell == "test":
+                in_table = found = True
+                continue
+            if not in_table or set(cell) == {"-"}:
+                continue
+            tests = re.findall(r"`([^`]+)`", cell)
+            if not tests and cell != "no test yet" and not cell.startswith("not in this version, because "):
+                faults.append(f"{page}:{number}: no test is named")
+            for test in tests:
+                if test not in known and not os.path.exists(os.path.join(ROOT, test)):
+                    faults.append(f"{page}:{number}: there is no test `{test}`")
+        if not found:
+            faults.append(f"{page}: no table of tests found")
+    with open(os.path.join(ROOT, "tests/mutations/mutations.py"), encoding="utf-8") as f:
+        for test in re.findall(r'^    \(".*?",\s*"([^"]+)"', f.read(), re.M):
+            name = re.sub(r"^Finding/|/\w+$", "", test)
+            if name not in known:
+                faults.append(f"tests/mutations/mutations.py: there is no test `{name}`")
+    return faults
+
+
 def doubled_types():
     """One name, one type: two types of one name in two rooms link into one program, and one runs the other's code."""
     seen = {}
@@ -101,7 +154,7 @@ def doubled_types():
                     hidden = False
                 elif match := re.match(r"namespace ([\w:]+) \{", line):
                     space = match.group(1)
-                elif match := re.match(r"(?:class|struct|union|enum class)\s+(\w+)(?![^{]*;\s*$)[^(]*$", line):
+                elif match := re.match(r"(?:class|struct|union|enum class)\s+(\w+)(?!::|\w)(?![^{]*;\s*$)[^(]*$", line):
                     if not hidden:
                         seen.setdefault(f"{space}::{match.group(1)}", []).append((name, number))
     faults = []
@@ -149,7 +202,7 @@ def main():
             link = {"keeper_protocol": "keeper"}.get(link, link)
             if link in ARROWS and room in ARROWS and link != room and link not in reachable(room):
                 faults.append(f"CMakeLists.txt: {room} links {link}, which is above it")
-    faults += config_faults() + doubled_types()
+    faults += config_faults() + doubled_types() + named_tests()
     print("\n".join(faults) if faults else "no fault found")
     return 1 if faults else 0
 
