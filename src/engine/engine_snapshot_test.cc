@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader of the engine sees: snapshots, ids, times, and in which order an end shows itself.
+// What a snapshot says about times, and in which order an end shows itself.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,42 +20,6 @@ class SnapshotTest : public ::testing::Test {
   Engine engine_{test_config(folder_)};
 };
 
-TEST_F(SnapshotTest, ASnapshotIsAValueAndNoLiveObject) {
-  const std::string gate = folder_ / "gate";
-  const std::string id = launch(engine_, "echo one; until [ -e " + gate + " ]; do sleep 0.02; done; echo two; exit 5");
-  ASSERT_TRUE(await_output(engine_, id, "one\n"));
-  const TaskSnapshot before = engine_.get(id);
-  const TaskRecord copy = *before;
-  ASSERT_EQ(std::system(("touch " + gate).c_str()), 0);
-  const TaskSnapshot after = await_ended(engine_, id);
-  EXPECT_NE(before, after);
-  EXPECT_EQ(before->status, TaskStatus::running);
-  EXPECT_EQ(before->output_bytes, 4u);
-  EXPECT_EQ(before->duration_ms, copy.duration_ms);
-  EXPECT_FALSE(before->exit_code);
-  EXPECT_EQ(after->exit_code, 5);
-  EXPECT_EQ(after->output_bytes, 8u);
-}
-
-TEST_F(SnapshotTest, CommandDescriptionOwnerAndFolderAreAsGiven) {
-  LaunchRequest request;
-  request.command = "true " + std::string(20000, 'x') + " \xC3\xA9\n# last line";
-  request.description = "a \"description\"";
-  request.owner = "agent-7";
-  request.cwd = folder_.path();
-  const std::string id = launch(engine_, request);
-  launch(engine_, "true");
-  const TaskSnapshot task = await_ended(engine_, id);
-  EXPECT_EQ(task->kind, TaskKind::shell);
-  EXPECT_EQ(task->command, request.command);
-  EXPECT_EQ(task->description, request.description);
-  EXPECT_EQ(task->cwd, folder_.path());
-  EXPECT_EQ(task->owner, "agent-7");
-  EXPECT_EQ(engine_.list().size(), 2u);
-  ASSERT_EQ(engine_.list("agent-7").size(), 1u);
-  EXPECT_EQ(engine_.list("agent-7")[0]->id, id);
-}
-
 TEST_F(SnapshotTest, StartAndEndAreWallClockAndTheDurationFits) {
   const std::int64_t before = wall_ms();
   const std::string id = launch(engine_, "sleep 0.2");
@@ -69,15 +33,6 @@ TEST_F(SnapshotTest, StartAndEndAreWallClockAndTheDurationFits) {
   EXPECT_LE(*task->finished_at_ms, after);
   EXPECT_GE(task->duration_ms, 150);
   EXPECT_EQ(engine_.get(id)->duration_ms, task->duration_ms) << "an ended task grows no older";
-}
-
-TEST_F(SnapshotTest, NoIdIsGivenTwice) {
-  for (int i = 1; i <= 3; ++i) {
-    EXPECT_EQ(launch(engine_, "true"), "bg-" + std::to_string(2 * i - 1));
-    await_ended(engine_, "bg-" + std::to_string(2 * i - 1));
-    EXPECT_EQ(launch(engine_, "sleep 1000"), "bg-" + std::to_string(2 * i));
-    engine_.stop("bg-" + std::to_string(2 * i));
-  }
 }
 
 // Whoever hears of an end finds it in the record, the slot free, and the notification already there to be drained.
