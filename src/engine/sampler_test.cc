@@ -135,7 +135,7 @@ TEST_F(SamplerTest, MemoryIsTheSumOverTheTreeAndThePeakStays) {
   Engine engine(config_);
   const std::string gate = folder_ / "gate";
   const std::string wait =
-      "import os\nprint(\"on\",flush=True)\nwhile not os.path.exists(\"" + gate + "\"): time.sleep(0.01)";
+      "import os\nprint(\"on\\n\",end=\"\",flush=True)\nwhile not os.path.exists(\"" + gate + "\"): time.sleep(0.01)";
   const std::string id = launch(engine, hold(40, wait) + " & " + hold(40, wait) + " & wait; echo over; sleep 1000");
   ASSERT_TRUE(await_output(engine, id, "on\non\n"));
   const std::uint64_t peak = engine.inspect(id)->peak_rss_bytes;
