@@ -21,9 +21,6 @@ using std::chrono::steady_clock;
 using Kind = WaitUntil::Kind;
 using Came = WaitAnswer::Outcome;
 
-constexpr milliseconds kFastPort{100};
-constexpr milliseconds kSlowPort{500};
-constexpr milliseconds kFastPortFor{10'000};
 // The output ends a moment before the task does: an answer that names the ending is worth so much patience.
 constexpr milliseconds kEndPatience{250};
 
@@ -183,21 +180,6 @@ void Target::judge_quiet(const TaskTable::Look& look, milliseconds quiet) {
   alarm_ = steady_clock::now() + (quiet - silent);
 }
 
-// Looks at ports at their own pace, whatever else wakes the wait.
-class PortClock {
- public:
-  bool due(steady_clock::time_point now) {
-    if (now < next_) return false;
-    next_ = now + (now - start_ < kFastPortFor ? kFastPort : kSlowPort);
-    return true;
-  }
-  steady_clock::time_point next() const { return next_; }
-
- private:
-  const steady_clock::time_point start_ = steady_clock::now();
-  steady_clock::time_point next_ = start_;
-};
-
 std::optional<std::string> fault_of(const WaitRequest& request) {
   if (request.ids.empty()) return "no task is named";
   if (request.until.kind == Kind::port && request.until.port == 0) return "port 0 cannot be waited for";
@@ -220,6 +202,13 @@ std::optional<WaitResult::End> end_of(const std::vector<std::unique_ptr<Target>>
 }
 
 }  // namespace
+
+bool PortClock::due(steady_clock::time_point now) {
+  constexpr milliseconds kFast{100}, kSlow{500}, kFastFor{10'000};
+  if (now < next_) return false;
+  next_ = now + (now - start_ < kFastFor ? kFast : kSlow);
+  return true;
+}
 
 bool can_be_waited_for(TaskKind task, Kind until) { return until == Kind::exit || task == TaskKind::shell; }
 
@@ -249,7 +238,7 @@ WaitResult wait_for_tasks(TaskTable& table, const WaitRequest& request, const st
   }
   const std::stop_callback on_stop(stop, [&] { wake->set(); });
   const auto deadline = deadline_after(request.timeout);
-  PortClock ports;
+  PortClock ports(steady_clock::now());
   for (;;) {
     const auto now = steady_clock::now();
     auto until = deadline;

@@ -76,6 +76,17 @@ TEST_F(WaiterTest, PortsAreLookedAtTenTimesASecond) {
   EXPECT_GE(looks_, 2u);
 }
 
+TEST(PortClockTest, TenTimesASecondForTenSecondsThenTwice) {
+  const std::chrono::steady_clock::time_point start(1h);
+  PortClock clock(start);
+  int fast = 0, slow = 0;
+  for (auto time = 0ms; time < 20s; time += 10ms) {
+    if (clock.due(start + time)) ++(time < 10s ? fast : slow);
+  }
+  EXPECT_EQ(fast, 100);
+  EXPECT_EQ(slow, 20);
+}
+
 TEST_F(WaiterTest, NoWaitLeavesASubscriptionOrAListener) {
   WaitRequest request;
   request.ids = {"bg-1", "bg-1"};
