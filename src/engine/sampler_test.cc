@@ -191,6 +191,25 @@ TEST_F(SamplerTest, ListingIsLookingAndTheLooksReachTheRecord) {
   EXPECT_LT(engine.get("bg-1")->cpu_seconds, 0.08);
 }
 
+// It takes the ten seconds between two looks.
+TEST_F(SamplerTest, TasksAreLookedAtWhenNobodyAsks) {
+  Engine engine(config_);
+  const std::string id = launch(engine, burn(10) + "; echo on; sleep 1000");
+  ASSERT_TRUE(await_output(engine, id, "on"));
+  EXPECT_TRUE(eventually([&] { return engine.get(id)->cpu_seconds >= 0.08; }, 100s));
+}
+
+TEST_F(SamplerTest, WhileSomebodyListsTheLooksGoOn) {
+  Engine engine(config_);
+  const std::string id = launch(engine, burn(10) + "; echo on; while true; do " + burn(10) + "; done");
+  ASSERT_TRUE(await_output(engine, id, "on"));
+  double before = 0;
+  for (int look = 0; look < 4; ++look) {
+    ASSERT_TRUE(eventually([&] { return engine.list().front()->cpu_seconds > before; })) << look;
+    before = engine.get(id)->cpu_seconds;
+  }
+}
+
 TEST_F(SamplerTest, ListenersHearThatOneOfTheSurvivorsIsGone) {
   struct Listener : EngineListener {
     void on_task_started(const TaskSnapshot&) override {}

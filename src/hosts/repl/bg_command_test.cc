@@ -114,6 +114,33 @@ TEST_F(BackgroundCommandTest, ShowDetails) {
                                  "  memory:      [0-9]+\\.[0-9] [KM]iB at its peak \\(sampled\\)"));
 }
 
+TEST_F(BackgroundCommandTest, ShowSaysWhatIsNotInTheFileAndWhatCameAfterTheEnd) {
+  EngineConfig small = config(folder_);
+  small.max_output_file_bytes = 131072;
+  Engine engine(small);
+  const BgCommand command(
+      engine, [&](std::string text) { return engine.launch({.command = std::move(text)}); },
+      [&](const std::string& id) { return engine.stop(id); }, NoticeMark::bell);
+  const auto ended = [&](std::string text) {
+    const std::string id = std::get<Launched>(engine.launch({.command = std::move(text)})).id;
+    EXPECT_NE(engine.wait_end(id, deadline)->status, TaskStatus::running);
+    return id;
+  };
+  const auto show = [&](const std::string& id, const std::string& awaited) {
+    std::string text;
+    const auto end = std::chrono::steady_clock::now() + deadline;
+    do {
+      text = command("show " + id);
+    } while (text.find(awaited) == std::string::npos && std::chrono::steady_clock::now() < end);
+    EXPECT_THAT(text, HasSubstr(awaited));
+    return text;
+  };
+  const std::string flood = ended("head -c 1048576 /dev/zero | tr '\\0' x");
+  EXPECT_THAT(show(flood, "\n  not in file: 896."), HasSubstr("\n  output:      1.0 MiB, the last "));
+  const std::string survivor = ended("(sleep 0.5; echo late) & echo early");
+  EXPECT_THAT(show(survivor, ", 5 bytes of it after the end\n"), HasSubstr("\n  output:      11 bytes, the last "));
+}
+
 TEST_F(BackgroundCommandTest, ShowARunningTaskNamesItsProcesses) {
   const std::string id = start("exec sleep 1000");
   std::string text;
