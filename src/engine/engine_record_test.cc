@@ -185,6 +185,42 @@ TEST_F(RecordTest, ProcessesAreThereWhileItRunsAndAfterwardsWhileAnySurvive) {
   EXPECT_TRUE(engine.get(left)->processes.empty());
 }
 
+// --- the user's notifications ---
+
+TEST_F(RecordTest, EveryEndPushesOneNotificationWithItsText) {
+  Engine engine(config_);
+  LaunchRequest slow = request_of("exec sleep 1000");
+  slow.timeout = 1500ms;
+  const std::vector<std::pair<LaunchRequest, std::string>> ends = {
+      {request_of("true"), "completed (exit code 0)"},
+      {request_of("exit 7"), "failed (exit code 7)"},
+      {request_of("kill -9 $$"), "failed (signal 9 (SIGKILL))"},
+      {slow, "failed (timed out after 1.5 s)"},
+      {request_of("true", "/x"), "failed (could not start: chdir \"/x\": No such file or directory)"},
+      {request_of("kill -9 $PPID; exec sleep 1000"), "failed (keeper lost)"},
+  };
+  for (const auto& [request, text] : ends) {
+    const TaskSnapshot task = await_ended(engine, launch(engine, request));
+    const std::vector<Notification> pushed = engine.notifications().drain();
+    ASSERT_EQ(pushed.size(), 1u) << text;
+    EXPECT_EQ(pushed[0].task_id, task->id);
+    EXPECT_EQ(pushed[0].status, task->status);
+    EXPECT_EQ(pushed[0].message, text);
+    EXPECT_GE(pushed[0].timestamp_ms, task->started_at_ms);
+  }
+  const std::string stopped = launch(engine, "exec sleep 1000");
+  engine.stop(stopped);
+  engine.stop(stopped);
+  std::vector<Notification> pushed = engine.notifications().drain();
+  ASSERT_EQ(pushed.size(), 1u);
+  EXPECT_EQ(pushed[0].message, "cancelled by user");
+  launch(engine, "exec sleep 1000");
+  engine.close();
+  pushed = engine.notifications().drain();
+  ASSERT_EQ(pushed.size(), 1u);
+  EXPECT_EQ(pushed[0].message, "cancelled (session ended)");
+}
+
 // --- the clocks ---
 
 std::atomic<std::int64_t> wall_now{0}, monotonic_now{0};
