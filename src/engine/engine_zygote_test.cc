@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Zygotes that die or are stopped while tasks start, run and end.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -104,6 +107,52 @@ TEST_F(ZygoteTest, AStartThatIsStoppedBeforeAnybodyReadItIsNotMadeAnew) {
   EXPECT_EQ(engine.stop(id).task->status, TaskStatus::cancelled);
   expect_said(engine, launch(engine, "echo later"), "later\n");
   EXPECT_FALSE(file_exists(note));
+}
+
+// What cannot be forked says why, whether it was to be a spare keeper or a task's; and it is asked again each time.
+TEST_F(ZygoteTest, AZygoteThatCannotForkSaysWhyAndStartsAgainWhenItCan) {
+  config_.output_folder.clear();
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ProcessGuard host(::fork());
+  if (host.pid() == 0) {
+    // Root is not bound by the limit.
+    const uid_t somebody = 400000 + static_cast<uid_t>(::getpid() % 100000);
+    if (::getuid() == 0 && (::setgid(somebody) != 0 || ::setuid(somebody) != 0)) ::_exit(1);
+    std::string text;
+    {
+      Engine engine(config_);
+      const auto run = [&] {
+        const TaskSnapshot task = await_ended(engine, launch(engine, request_of("true", "/")));
+        text += ending_text(*task) + "\n";
+      };
+      run();
+      const pid_t own = zygote(engine);
+      rlimit before{};
+      if (::prlimit(own, RLIMIT_NPROC, nullptr, &before) != 0) ::_exit(1);
+      rlimit low = before;
+      low.rlim_cur = 1;
+      if (::prlimit(own, RLIMIT_NPROC, &low, nullptr) != 0) ::_exit(1);
+      // At most one spare was there; from then on nothing can be started, and no spare be made.
+      while (!text.ends_with("unavailable)\n") && text.size() < 1000) run();
+      for (int i = 0; i < 3; ++i) {
+        std::this_thread::sleep_for(30ms);  // so that a spare is tried for in between
+        run();
+      }
+      text = text.substr(text.find("failed"));
+      if (::prlimit(own, RLIMIT_NPROC, &before, nullptr) != 0) ::_exit(1);
+      run();
+    }
+    if (::write(ends[1], text.data(), text.size()) < 0) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ::close(ends[1]);
+  const UniqueFd from_host(ends[0]);
+  std::string text(4096, '\0');
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::read(ends[0], text.data(), text.size()))));
+  std::string expected;
+  for (int i = 0; i < 4; ++i) expected += "failed (could not start: fork: Resource temporarily unavailable)\n";
+  EXPECT_EQ(text, expected + "completed (exit code 0)\n");
 }
 
 // --- stopped by somebody ---

@@ -94,9 +94,8 @@ std::variant<StartedProcess, StartError> start_process(ZygoteClient& zygotes, co
     if (error == 0) return StartedProcess{std::move(keeper), std::move(read_end)};
     watch.unwatch(keeper.channel.get(), read_end.get());
     if (error != EPIPE && error != ECONNRESET) return StartError{"fork", "", error};
-    if (auto reason = last_words(keeper.channel.get())) return std::move(*reason);
-    // One that was killed while it waited, or died with its zygote before it was forked, has started nothing.
-    if (attempt == kAttempts) return StartError{"fork", "", error};
+    // One that was killed while it waited, could not be forked, or died with its zygote before, has started nothing.
+    if (attempt == kAttempts) return last_words(keeper.channel.get()).value_or(StartError{"fork", "", error});
     taken = zygotes.fork_one();
   }
 }
