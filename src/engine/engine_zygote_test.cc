@@ -265,7 +265,9 @@ TEST_F(ZygoteTest, AKeeperAndItsZygoteThatAreStoppedCleanUpAfterTheHost) {
     await_output(engine, id, "\n");
     const pid_t keeper = std::atoi(output_of(engine, id).c_str());
     const pid_t first = zygote(engine);
-    if (send(first, SIGSTOP) && send(keeper, SIGSTOP) && ::write(ready[1], "r", 1) != 1) ::_exit(1);
+    if (!send(first, SIGSTOP) || !send(keeper, SIGSTOP)) ::_exit(1);
+    eventually([first] { return is_stopped(first); }, 500ms);  // unless it has been woken already
+    if (::write(ready[1], "r", 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }
   ProcessGuard guard(host);
