@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/bang.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <utility>
 
-#include "base/fd.h"
-#include "base/utf8.h"
 #include "tools/shown_output.h"
 
 namespace errand {
@@ -20,50 +14,34 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{100};
-constexpr std::int64_t kMostAtOnce = 64 * 1024;
-
-// Follows the output file: the head of what the command prints, in arrival order.
+// Follows what the command prints, as the view shows it: complete lines, and of the unfinished one what can be said
+// already. One that is written anew (a progress bar) is said again when it is complete.
 class Follower {
  public:
-  explicit Follower(std::string path) : path_(std::move(path)) {}
-
-  std::string more() {
-    if (!fd_ && !path_.empty()) fd_.reset(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd_) return {};
-    struct stat info{};
-    if (::fstat(fd_.get(), &info) != 0 || info.st_size <= at_) return {};
+  std::string more(const Engine& engine, const std::string& id, bool ended) {
+    const auto read = engine.read(id, cursor_);
+    if (!read) return {};
     std::string text;
-    if (info.st_size - at_ > kMostAtOnce) {
-      const std::int64_t from = info.st_size - kMostAtOnce;
-      text = "\n... (" + std::to_string(from - at_) + " bytes not shown) ...\n";
-      at_ = from;
-      carry_.clear();
+    if (read->dropped > 0) {
+      text = (said_.empty() ? "... (" : "\n... (") + std::to_string(read->dropped) + " bytes not shown) ...\n";
+      said_.clear();
     }
-    std::string bytes(static_cast<std::size_t>(info.st_size - at_), '\0');
-    const ssize_t got = ::pread(fd_.get(), bytes.data(), bytes.size(), at_);
-    if (got <= 0) return text;
-    bytes.resize(static_cast<std::size_t>(got));
-    at_ += got;
-    bytes.insert(0, std::exchange(carry_, {}));
-    // A code point that has come in part waits for its rest.
-    for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
-      const auto c = static_cast<unsigned char>(bytes[bytes.size() - back]);
-      if ((c & 0xc0) == 0x80) continue;
-      const std::size_t wants = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-      if (wants > back) {
-        carry_ = bytes.substr(bytes.size() - back);
-        bytes.resize(bytes.size() - back);
-      }
-      break;
+    const std::string& last = read->unfinished;
+    const std::string whole = read->text + last;
+    if (whole.starts_with(said_)) {
+      text += std::string_view(whole).substr(said_.size());
+      said_ = last;
+    } else if (!read->text.empty() || ended) {
+      text += "\n" + whole;
+      said_ = last;
     }
-    return text + clean_utf8(bytes);
+    cursor_ = read->next_cursor;
+    return text;
   }
 
  private:
-  std::string path_;
-  UniqueFd fd_;
-  std::int64_t at_ = 0;
-  std::string carry_;
+  std::uint64_t cursor_ = 0;
+  std::string said_;  // of the line that begins at the cursor
 };
 
 std::string ending_of(const TaskRecord& task, bool aborted) {
@@ -90,9 +68,9 @@ BangOutcome run_bang(Engine& engine, const std::string& command, const std::stri
   }
   const std::string id = std::get<Launched>(launched).id;
   TaskSnapshot task = engine.get(id);
-  Follower follower(task ? task->output_file : std::string());
-  const auto forward = [&] {
-    if (std::string text = follower.more(); !text.empty()) on_output(std::move(text));
+  Follower follower;
+  const auto forward = [&](bool ended) {
+    if (std::string text = follower.more(engine, id, ended); !text.empty()) on_output(std::move(text));
   };
   bool aborted = false;
   while (task && task->status == TaskStatus::running) {
@@ -103,14 +81,14 @@ BangOutcome run_bang(Engine& engine, const std::string& command, const std::stri
       break;
     }
     task = engine.wait_end(id, kLook, stop);
-    forward();
+    forward(false);
   }
   task = engine.inspect(id);
   if (!task) {
     outcome.block.ending = "its record was lost";
     return outcome;
   }
-  forward();
+  forward(true);
   const ShownOutput output = shown_output(*task, engine.tail(id, 0).value_or(OutputTail{}));
   outcome.block.output = output.text;
   outcome.block.ending = ending_of(*task, aborted);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/thread_annotations.h"
 #include "base/utf8.h"
+#include "conversation/old_outputs.h"
 #include "conversation/turn_queue.h"
 #include "support/iso8601.h"
 #include "support/paths.h"
@@ -153,6 +154,7 @@ class Session::Impl {
     thread_.join();
     close_report_ = engine_.close();
     recorder_.finish();
+    if (!options_.keep_outputs) remove_outputs(options_.engine.output_folder);
     return close_report_;
   }
 

@@ -22,6 +22,7 @@ struct SessionOptions {
   std::string project_folder;  // absolute
   std::string state_home;      // $XDG_STATE_HOME/errand
   EngineConfig engine;         // its output_folder is set by the session
+  bool keep_outputs = true;    // false: the output files are removed at the session's end
   PermissionMode permission_mode = PermissionMode::default_mode;
   std::vector<std::string> allow, deny;
   bool can_ask = true;  // false: what would ask is denied (no terminal)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -12,12 +13,15 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <variant>
 
 #include "cli/command_line.h"
 #include "cli/settings.h"
+#include "conversation/old_outputs.h"
 #include "demo/demo.h"
+#include "engine/signal_block.h"
 #include "model/factory.h"
 #include "repl/repl.h"
 #include "support/config.h"
@@ -82,6 +86,18 @@ int print_config(const Request& request) {
   return print(config_text(std::get<Place>(place).loaded.config, default_model()));
 }
 
+std::jthread clean_old_outputs(std::int64_t keep_days) {
+  // With 0 days, files of sessions that ended without removing them themselves. One that is only just beginning may not
+  // have its lock yet, but has young files.
+  const std::chrono::seconds age = keep_days > 0 ? std::chrono::hours(24 * keep_days) : std::chrono::minutes(1);
+  const SignalBlock blocked;  // signals are the session's
+  try {
+    return std::jthread([age](const std::stop_token& stop) { remove_old_outputs(state_home(), age, stop); });
+  } catch (const std::system_error&) {
+    return {};  // no thread to be had: the next start may have one
+  }
+}
+
 int run_repl_here(const Request& request) {
   const auto place = place_of(request);
   if (const int* code = std::get_if<int>(&place)) return *code;
@@ -102,6 +118,8 @@ int run_repl_here(const Request& request) {
   options.banner.push_back("errand " + std::string(version) + " - " +
                            terminal::visible_text((options.model ? model_text(*options.model) + " - " : "") + folder));
   if (!options.model) options.banner.emplace_back(no_model_text());
+  // Beside the session, so that the prompt does not wait for it; stopped with the session.
+  const std::jthread cleaner = clean_old_outputs(config.number("output_keep_days"));
   return repl::run_repl(std::move(options));
 }
 

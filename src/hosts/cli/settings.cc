@@ -33,6 +33,7 @@ SessionOptions session_options(const Config& config, const std::string& project_
   options.max_steps = integer("max_steps");
   options.max_tokens = integer("max_tokens");
   options.wake_for_user_tasks = config.flag("wake_for_user_tasks");
+  options.keep_outputs = config.number("output_keep_days") > 0;
   options.pass_keys = config.flag("pass_keys");
 
   EngineConfig& engine = options.engine;
