@@ -94,8 +94,10 @@ TEST_F(WatchTest, AnEndedTasksOutputIsWatchedAndEndsAtOnce) {
 
 TEST_F(WatchTest, LinesAreGatheredAndAFloodIsCutWithANote) {
   // 2 MB of matching lines: far more than the queue holds.
-  launch(engine_, "seq 1000001 1250000");
+  const std::string go = folder_ / "go";
+  launch(engine_, "until [ -e '" + go + "' ]; do sleep 0.02; done; seq 1000001 1250000");
   auto handle = watch("bg-1", "^1", said_.callback());
+  std::ofstream(go).put('\n');
   ASSERT_TRUE(eventually([&] { return handle->ended(); }));
   std::uint64_t lines = 0, dropped = 0;
   for (const WatchBatch& batch : said_.batches()) {
