@@ -32,15 +32,16 @@ struct FileWriter::State {
   CondVar changed;
   Progress progress GUARDED_BY(mutex);
   std::deque<Job> queue GUARDED_BY(mutex);
-  std::unordered_set<Output*> queued GUARDED_BY(mutex);  // in the queue
-  std::unordered_set<Output*> taken GUARDED_BY(mutex);   // a thread works on it; a new job for it waits for that
+  std::unordered_set<const Output*> queued GUARDED_BY(mutex);  // in the queue
+  std::unordered_set<const Output*> taken GUARDED_BY(mutex);   // a thread works on it; a new job for it waits for that
   std::array<Worker, kMaxThreads> workers GUARDED_BY(mutex);
+  std::int64_t worked_ms GUARDED_BY(mutex) = 0;  // when a piece of work was done last
   bool stopping GUARDED_BY(mutex) = false;
 
   // A worker hangs when neither it nor its file got on for long.
   static bool stuck(const Worker& worker, std::int64_t now_ms) {
     if (!worker.alive || worker.busy_since_ms == 0) return false;
-    return now_ms - std::max(worker.busy_since_ms, worker.at->file()->last_progress_ms()) >= kStuckMs;
+    return now_ms - std::max(worker.busy_since_ms, worker.at->file()->last_progress_ms()) >= kTakeOverMs;
   }
   bool take(Job& job) REQUIRES(mutex) {
     for (auto it = queue.begin(); it != queue.end(); ++it) {
@@ -63,7 +64,7 @@ FileWriter::FileWriter(Progress progress) : state_(std::make_shared<State>()) {
 FileWriter::~FileWriter() { stop(0); }
 
 std::int64_t FileWriter::enqueue(std::uint64_t serial, std::shared_ptr<Output> output) {
-  const std::int64_t look_at = monotonic_ms() + kStuckMs / 4;
+  const std::int64_t look_at = monotonic_ms() + kTakeOverMs / 2;
   bool first = false;
   {
     const MutexLock lock(state_->mutex);
@@ -87,9 +88,20 @@ std::int64_t FileWriter::look_after(std::int64_t now_ms) {
       all_hang = all_hang && (!worker.alive || State::stuck(worker, now_ms));
     }
     if (!busy) return 0;
-    if (!all_hang || state_->queue.empty() || state_->stopping) return now_ms + kStuckMs / 4;
+    if (!all_hang || state_->queue.empty() || state_->stopping) return now_ms + kTakeOverMs / 2;
   }
-  return now_ms + (start_thread() ? kStuckMs / 4 : kNoThreadMs);
+  return now_ms + (start_thread() ? kTakeOverMs / 2 : kNoThreadMs);
+}
+
+std::int64_t FileWriter::progress_ms(const Output& output) const {
+  std::int64_t last = output.file()->last_progress_ms();
+  const MutexLock lock(state_->mutex);
+  if (state_->taken.contains(&output)) return last;
+  last = std::max(last, state_->worked_ms);
+  for (const State::Worker& worker : state_->workers) {
+    if (worker.alive && worker.at) last = std::max(last, worker.at->file()->last_progress_ms());
+  }
+  return last;
 }
 
 // True also when there are as many as there may be.
@@ -140,6 +152,7 @@ void FileWriter::run(const std::shared_ptr<State>& state, int index) {
     {
       const MutexLock lock(state->mutex);
       state->workers[self].busy_since_ms = 0;
+      state->worked_ms = monotonic_ms();
       state->workers[self].at = nullptr;
       state->taken.erase(job.output.get());
       if (more && state->queued.insert(job.output.get()).second) state->queue.push_back(job);

@@ -67,7 +67,8 @@ class FakeDisk : public FileSystem {
   long write(int fd, std::string_view bytes) override {
     std::unique_lock lock(mutex_);
     ++writes;
-    while (hung) changed_.wait(lock);
+    while (hung && let == 0) changed_.wait(lock);
+    if (let > 0) --let;
     if (room == 0) return -ENOSPC;
     const std::size_t part = std::min<std::size_t>({bytes.size(), room, 1000});
     files_[names_[fd]].append(bytes.substr(0, part));
@@ -97,6 +98,11 @@ class FakeDisk : public FileSystem {
     const std::lock_guard lock(mutex_);
     return files_[path];
   }
+  void let_through(int count) {
+    const std::lock_guard lock(mutex_);
+    let = count;
+    changed_.notify_all();
+  }
   void set(std::size_t space, bool hang) {
     const std::lock_guard lock(mutex_);
     room = space;
@@ -107,6 +113,7 @@ class FakeDisk : public FileSystem {
   std::size_t room = 1 << 30;
   bool hung = false;
   bool removed = false;
+  int let = 0;  // writes that pass although it hangs
   int looks = 0;
   std::atomic<int> writes{0};
 
@@ -423,6 +430,30 @@ TEST(FileWriterTest, AnotherThreadTakesOverWhenAWriteHangs) {
     writer.stop(10'000);
   }
   EXPECT_GE(progress, 2);
+}
+
+// Two seconds without progress make a file given up; a turn that has not come is not that.
+TEST(FileWriterTest, AFileThatWaitsForItsTurnGetsOnWithTheOthers) {
+  FakeDisk slow;
+  FileWriter writer(nullptr);
+  const auto first = output_on(slow, "first"), second = output_on(slow, "second");
+  slow.set(1 << 20, true);
+  first->append(std::string(200'000, 'x'), 1, false);
+  second->append("y", 1, false);
+  const std::int64_t waits_since = second->file()->last_progress_ms();
+  writer.enqueue(1, first);
+  ASSERT_TRUE(eventually([&] { return slow.writes > 0; }));
+  writer.enqueue(2, second);
+  ASSERT_TRUE(eventually([&] { return monotonic_ms() > waits_since + 20; }));
+  EXPECT_LT(writer.progress_ms(*first), waits_since + 20) << "its own write hangs";
+  EXPECT_LT(writer.progress_ms(*second), waits_since + 20) << "and nobody else's is done";
+  slow.let_through(70);  // of 1,000 bytes: one piece and a bit
+  ASSERT_TRUE(eventually([&] { return writer.progress_ms(*second) >= waits_since + 20; }));
+  EXPECT_EQ(slow.contents("second"), "");
+  EXPECT_EQ(second->file()->last_progress_ms(), waits_since);
+  slow.set(1 << 20, false);
+  EXPECT_TRUE(eventually([&] { return slow.contents("second") == "y"; }));
+  writer.stop(10'000);
 }
 
 TEST(FileWriterTest, StopDoesNotWaitForAWriteThatHangs) {

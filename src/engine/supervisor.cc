@@ -250,7 +250,7 @@ void Supervisor::handle_timer(Timers::Due due) {
     case TimerKind::unblock: {
       // A slow disk slows its task. One that does not move at all does not: the task goes on with its tail only.
       OutputFile* const file = live.task.output->file();
-      const std::int64_t since = file->last_progress_ms();
+      const std::int64_t since = writer_->progress_ms(*live.task.output);
       if (monotonic_ms() - since < FileWriter::kStuckMs) {
         timers_.set(due.serial, TimerKind::unblock, since + FileWriter::kStuckMs);
       } else {

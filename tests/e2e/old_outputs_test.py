@@ -74,6 +74,20 @@ class OldOutputs(unittest.TestCase):
         self.assertEqual(os.stat(os.path.dirname(path)).st_mode & 0o777, 0o700)
 
 
+class AfterAKill(unittest.TestCase):
+    def test_the_file_of_a_killed_session_ends_with_the_head(self):
+        box = Sandbox(self)
+        run = box.pipe(env={"ERRAND_MAX_OUTPUT_FILE_BYTES": "131072"})
+        run.line("/bg run seq 100000 199999; sleep 1000")
+        head = 131072 - 65536 - 128
+        path = poll(lambda: glob.glob(os.path.join(box.state, "errand/projects/*/*/tasks/bg-1.output")))[0]
+        poll(lambda: os.path.getsize(path) >= head)
+        run.kill()
+        box.wait_gone()
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), b"".join(b"%d\n" % i for i in range(100000, 200000))[:head])
+
+
 class NoPlaceForOutput(unittest.TestCase):
     def setUp(self):
         self.box = Sandbox(self)
