@@ -33,6 +33,8 @@ class Census {
   bool share();
   // Everybody that /proc shows, by parent, seen after this was called. False: /proc cannot be read.
   bool take(Array<Seen>& out);
+  // How often /proc has been read for all.
+  std::uint32_t readings() const { return page_ == nullptr ? 0 : page_->version.load() / 2; }
 
  private:
   // Pages that are not used do not exist. With more processes than these nothing is shared.
