@@ -322,7 +322,8 @@ TEST_P(KeeperTest, ACometIsEnded) {
 
 TEST_P(KeeperTest, ZombiesAreNotLive) {
   // The sleep that the shell becomes does not reap the child that it inherited.
-  Task task = launch("(exit 3) & exec sleep 1000");
+  // (The child waits for that: the shell would reap it.)
+  Task task = launch("(while [ \"$(cat /proc/$$/comm)\" != sleep ]; do sleep 0.01; done; exit 3) & exec sleep 1000");
   ASSERT_TRUE(eventually([&] {
     const auto look = look_at(shell_);
     const auto children = children_of(shell_);
