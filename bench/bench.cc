@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -112,7 +113,13 @@ void pause_between_looks() {
   nanosleep(&t, nullptr);
 }
 
-void prepare() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
+void prepare() {
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 8192);
+  setrlimit(RLIMIT_NOFILE, &descriptors);
+}
 
 namespace {
 
@@ -122,29 +129,28 @@ std::string exe_of(pid_t pid) {
   return n > 0 ? std::string(path, static_cast<std::size_t>(n)) : std::string();
 }
 
-// The process, and what of its descendants runs the keeper's program.
-std::vector<pid_t> host_processes() {
-  std::vector<pid_t> host{getpid()}, todo{getpid()};
-  while (!todo.empty()) {
-    const pid_t parent = todo.back();
-    todo.pop_back();
-    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(parent) + "/task")) {
-      std::ifstream children(thread.path() / "children");
-      for (pid_t child = 0; children >> child;) {
-        if (exe_of(child).find("keeper") == std::string::npos) continue;
-        host.push_back(child);
-        todo.push_back(child);
-      }
-    }
+// The zygote is nobody's child but init's, so its kind is known by the program.
+std::vector<pid_t> host_processes(const std::string& keeper) {
+  std::vector<pid_t> host{getpid()};
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const auto pid = static_cast<pid_t>(std::strtol(entry.path().filename().c_str(), nullptr, 10));
+    if (pid > 0 && exe_of(pid) == keeper) host.push_back(pid);
   }
   return host;
 }
 
 }  // namespace
 
-std::int64_t host_memory_kib() {
+std::string own_keeper(const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  const std::string copy = std::filesystem::canonical(folder) / "errand-keeper";
+  std::filesystem::copy_file(ERRAND_BUILD_DIR "/errand-keeper", copy);
+  return copy;
+}
+
+std::int64_t host_memory_kib(const std::string& keeper) {
   std::int64_t sum = 0;
-  for (const pid_t pid : host_processes()) {
+  for (const pid_t pid : host_processes(keeper)) {
     std::ifstream rollup("/proc/" + std::to_string(pid) + "/smaps_rollup");
     for (std::string line; std::getline(rollup, line);) {
       if (line.rfind("Pss:", 0) == 0) sum += std::strtoll(line.c_str() + 4, nullptr, 10);
@@ -153,20 +159,17 @@ std::int64_t host_memory_kib() {
   return sum;
 }
 
-double host_cpu_seconds() {
-  double ticks = 0;
-  for (const pid_t pid : host_processes()) {
-    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    std::string text;
-    std::getline(stat, text);
-    std::istringstream fields(text.substr(text.rfind(')') + 2));
-    std::string skipped;
-    for (int i = 0; i < 11; ++i) fields >> skipped;
-    double user = 0, system = 0;
-    fields >> user >> system;
-    ticks += user + system;
+double host_cpu_seconds(const std::string& keeper) {
+  double ns = 0;
+  for (const pid_t pid : host_processes(keeper)) {
+    std::error_code gone;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", gone)) {
+      std::ifstream file(thread.path() / "schedstat");
+      double on_cpu = 0;
+      if (file >> on_cpu) ns += on_cpu;
+    }
   }
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return ns / 1e9;
 }
 
 }  // namespace errand::bench

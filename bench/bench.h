@@ -41,11 +41,14 @@ void finish_bare(Bare& bare);
 // Waits a moment (some 20 us): what both sides of a comparison do between two looks.
 void pause_between_looks();
 
-// Lowers the timer's slack, so that the pause above is as short as it says.
+// Lowers the timer's slack, so that the pause above is as short as it says, and raises the limit of descriptors to 8,192.
 void prepare();
 
-// This process and its keepers, as the figures count the host: memory (PSS) in KiB, and processor time in seconds.
-std::int64_t host_memory_kib();
-double host_cpu_seconds();
+// A copy of the keeper in the folder, for engines whose keepers are to be told from everybody else's.
+std::string own_keeper(const std::string& folder);
+// This process, its zygote and its keepers (of the program given), as the figures count the host: memory (PSS) in KiB,
+// and processor time in seconds.
+std::int64_t host_memory_kib(const std::string& keeper);
+double host_cpu_seconds(const std::string& keeper);
 
 }  // namespace errand::bench
