@@ -126,6 +126,7 @@ bool FileWriter::start_thread() {
 void FileWriter::run(const std::shared_ptr<State>& state, int index) {
   ::pthread_setname_np(::pthread_self(), "errand-writer");
   const auto self = static_cast<std::size_t>(index);
+  std::string spare;
   for (;;) {
     State::Job job;
     {
@@ -147,7 +148,8 @@ void FileWriter::run(const std::shared_ptr<State>& state, int index) {
       state->workers[self].busy_since_ms = monotonic_ms();
       state->workers[self].at = job.output;
     }
-    const bool more = job.output->file()->work();
+    const bool more = job.output->file()->work(spare);
+    const bool awaited = job.output->file()->awaited();
     Progress progress;
     {
       const MutexLock lock(state->mutex);
@@ -160,7 +162,7 @@ void FileWriter::run(const std::shared_ptr<State>& state, int index) {
       if (!state->queue.empty()) state->changed.notify_one();
       progress = state->progress;
     }
-    if (progress) progress(job.serial);
+    if (progress && awaited) progress(job.serial);
   }
 }
 

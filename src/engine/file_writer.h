@@ -17,7 +17,7 @@ class FileWriter {
   static constexpr std::int64_t kTakeOverMs = 200;  // and for so long, a thread's other work
   static constexpr std::int64_t kNoThreadMs = 10;   // between tries to start one, when the system gives none
 
-  // Called on a writer thread after each piece of work with the serial that was given to enqueue().
+  // Called on a writer thread after a piece of work that somebody waits for, with the serial given to enqueue().
   using Progress = std::function<void(std::uint64_t serial)>;
 
   explicit FileWriter(Progress progress);

@@ -64,7 +64,9 @@ OutputFile::Appended OutputFile::append(std::string_view bytes, std::size_t chun
     if (accepted_ == head_limit_) stopped_ = true;
   }
   if (!bytes.empty()) leave_out(bytes);
-  return {pending_.size() + chunk <= kBuffer, !pending_.empty()};
+  const bool room = pending_.size() + chunk <= kBuffer;
+  awaited_ = awaited_ || !room;
+  return {room, !pending_.empty()};
 }
 
 void OutputFile::leave_out(std::string_view bytes) {
@@ -113,7 +115,9 @@ bool OutputFile::has_work() const {
 bool OutputFile::settled() const {
   const MutexLock lock(mutex_);
   // Closing a file that nothing was left out of is work, but changes nothing in it.
-  return !in_flight_ && !rename_to_ && pending_.empty() && (!finished_ || closed_ || left_out_ == 0);
+  const bool settled = !in_flight_ && !rename_to_ && pending_.empty() && (!finished_ || closed_ || left_out_ == 0);
+  awaited_ = awaited_ || !settled;
+  return settled;
 }
 
 std::int64_t OutputFile::last_progress_ms() const {
@@ -121,7 +125,7 @@ std::int64_t OutputFile::last_progress_ms() const {
   return last_progress_ms_;
 }
 
-bool OutputFile::work() {
+bool OutputFile::work(std::string& spare) {
   bool make = false;
   std::string batch;
   std::optional<std::string> rename_to;
@@ -135,7 +139,7 @@ bool OutputFile::work() {
     } else if (rename_to_) {
       rename_to = std::exchange(rename_to_, std::nullopt);
     } else {
-      batch = std::exchange(pending_, {});
+      batch = std::exchange(pending_, std::move(spare));
     }
   }
   if (make) {
@@ -143,13 +147,22 @@ bool OutputFile::work() {
   } else if (rename_to) {
     rename_now(*rename_to);
   } else if (!batch.empty()) {
-    write_batch(std::move(batch));
+    write_batch(batch);
   } else {
     write_end();
   }
   const MutexLock lock(mutex_);
   in_flight_ = false;
+  // A file that waits for nothing holds no memory.
+  spare = pending_.empty() ? std::exchange(pending_, {}) : std::move(batch);
+  if (spare.capacity() < batch.capacity()) spare = std::move(batch);
+  spare.clear();
   return has_work();
+}
+
+bool OutputFile::awaited() {
+  const MutexLock lock(mutex_);
+  return std::exchange(awaited_, false);
 }
 
 std::size_t OutputFile::write_all(int fd, std::string_view bytes, long& error) {
@@ -169,7 +182,7 @@ std::size_t OutputFile::write_all(int fd, std::string_view bytes, long& error) {
   return done;
 }
 
-void OutputFile::write_batch(std::string batch) {
+void OutputFile::write_batch(std::string_view batch) {
   int fd = -1;
   {
     const MutexLock lock(mutex_);
@@ -181,7 +194,7 @@ void OutputFile::write_batch(std::string batch) {
   bool removed = false;
   if (fd >= 0) {
     allowed = static_cast<std::size_t>(budget_->writable(fd, batch.size()));
-    written = write_all(fd, std::string_view(batch).substr(0, allowed), error);
+    written = write_all(fd, batch.substr(0, allowed), error);
     removed = error == 0 && system_.links(fd) == 0;
   }
   const MutexLock lock(mutex_);
@@ -196,7 +209,7 @@ void OutputFile::write_batch(std::string batch) {
   }
   // The bytes that wait came after those that could not be written: the ring gets them in this order. What was left out
   // while this write hung is newer than both.
-  const std::string_view rest = std::string_view(batch).substr(written);
+  const std::string_view rest = batch.substr(written);
   if (left_out_ > 0) {
     discharge(rest.size());
     left_out_ += rest.size();

@@ -24,7 +24,7 @@ namespace errand {
 
 class OutputFile {
  public:
-  static constexpr std::size_t kBuffer = 256 * 1024;  // bytes waiting for the writer
+  static constexpr std::size_t kBuffer = 512 * 1024;  // bytes waiting for the writer
   static constexpr std::size_t kRing = 64 * 1024;     // the raw end that is kept once the head is full
   static constexpr std::size_t kMarkerSpace = 128;    // reserved for the marker line
 
@@ -53,8 +53,14 @@ class OutputFile {
 
   // --- the writer's side: one thread at a time ---
   // One piece of work: the first makes the file (a failure is recorded and leaves a file that takes nothing). True when
-  // more is left.
-  bool work() EXCLUDES(mutex_);
+  // more is left. `spare` is a buffer that a thread keeps for all its files, so that none of them grows its own anew.
+  bool work(std::string& spare) EXCLUDES(mutex_);
+  bool work() {
+    std::string spare;
+    return work(spare);
+  }
+  // Whether the reader loop was told that it has to wait (for room, or until the file is settled) since this was asked.
+  bool awaited() EXCLUDES(mutex_);
 
   // --- any thread ---
   std::string path() const EXCLUDES(mutex_);
@@ -84,7 +90,7 @@ class OutputFile {
   void stop(std::string why) REQUIRES(mutex_);
   // Writes all of it, in pieces. The bytes written; `error` is -errno or 0.
   std::size_t write_all(int fd, std::string_view bytes, long& error) EXCLUDES(mutex_);
-  void write_batch(std::string batch) EXCLUDES(mutex_);
+  void write_batch(std::string_view batch) EXCLUDES(mutex_);
   void write_end() EXCLUDES(mutex_);
 
   const std::shared_ptr<OutputBudget> budget_;
@@ -98,6 +104,7 @@ class OutputFile {
   std::optional<std::string> rename_to_ GUARDED_BY(mutex_);
   UniqueFd fd_ GUARDED_BY(mutex_);
   std::string pending_ GUARDED_BY(mutex_);
+  mutable bool awaited_ GUARDED_BY(mutex_) = false;
   bool in_flight_ GUARDED_BY(mutex_) = false;      // a writer is between taking work and accounting for it
   std::uint64_t accepted_ GUARDED_BY(mutex_) = 0;  // bytes of the head, written or waiting
   std::uint64_t charged_ GUARDED_BY(mutex_) = 0;   // bytes taken from the budget

@@ -23,7 +23,14 @@
 namespace errand {
 namespace {
 
-constexpr std::size_t kChunk = 64 * 1024;  // a read: no task gets more in one round of the loop
+constexpr std::size_t kChunk = 64 * 1024;  // a read
+// A task that prints much gets a wider pipe and is let print for a moment before the next read. Woken at every write of
+// it the loop would take the processor from the very writer, for a few bytes each time.
+constexpr std::uint64_t kMuch = 256 * 1024;  // bytes, after which the pipe is made wider
+constexpr int kWidePipe = 256 * 1024;
+constexpr int kWideReads = 4;             // in one round of the loop
+constexpr std::size_t kBurst = 4 * 1024;  // a round with less is no flood
+constexpr long kFloodPauseNs = 100000;
 constexpr std::int64_t kSpareIdleMs =
     20;  // after a start, for what can wait: the spare keeper, the file of what prints nothing
 constexpr std::int64_t kSettleMs = 20;  // for what is dying when the output has ended
@@ -150,9 +157,15 @@ void Supervisor::run() {
   while (!quit_) {
     const int count = ::epoll_wait(epoll_.get(), events, 64, timers_.wait_ms(monotonic_ms()));
     take_started();
+    flooded_ = 0;
+    quiet_events_ = false;
     for (int i = 0; i < count; ++i) handle_event(events[i].data.u64);
     const std::int64_t now = monotonic_ms();
     while (const auto due = timers_.take_due(now)) handle_timer(*due);
+    if (flooded_ >= kBurst && !quiet_events_) {
+      const timespec pause{0, kFloodPauseNs};
+      ::nanosleep(&pause, nullptr);
+    }
   }
 }
 
@@ -166,6 +179,7 @@ void Supervisor::handle_event(std::uint64_t key) {
   if ((key & 3) == kPipe) {
     read_pipe(live);
   } else {
+    quiet_events_ = true;
     read_keeper(live);
   }
   finished(live);
@@ -316,7 +330,26 @@ void Supervisor::guard() {
 // --- output ---
 
 void Supervisor::read_pipe(Live& live) {
-  if (live.task.pipe && live.pipe_watched) read_chunk(live);
+  if (!live.task.pipe || !live.pipe_watched) return;
+  if (!live.wide) {
+    quiet_events_ = true;
+    read_chunk(live);
+    return;
+  }
+  live.batching = true;
+  live.file_due = false;
+  const std::uint64_t begin = live.read_bytes;
+  for (int i = 0; i < kWideReads && live.task.pipe && live.pipe_watched; ++i) {
+    const std::uint64_t before = live.read_bytes;
+    if (!read_chunk(live) || live.read_bytes - before < kChunk) break;
+  }
+  live.batching = false;
+  if (live.file_due) {
+    quiet_events_ = true;
+    queue_file(live);  // once a round: the writer is woken less often, and for more
+  } else {
+    flooded_ += live.read_bytes - begin;
+  }
 }
 
 bool Supervisor::read_chunk(Live& live) {
@@ -337,10 +370,16 @@ bool Supervisor::read_chunk(Live& live) {
     }
     return false;
   }
+  live.read_bytes += static_cast<std::uint64_t>(got);
+  if (live.read_bytes >= kMuch && !std::exchange(live.much, true)) {
+    // Refused when the user's pipes take too much as it is.
+    live.wide = ::fcntl(live.task.pipe.get(), F_SETPIPE_SZ, kWidePipe) >= 0;
+  }
   const OutputFile::Appended appended =
       live.task.output->append({chunk_.data(), static_cast<std::size_t>(got)}, kChunk, live.counts_after_end);
   if (live.counts_after_end) ended_outputs_.keep(live.task.output);
-  if (appended.work) queue_file(live);
+  live.file_due = appended.work;
+  if (appended.work && !live.batching) queue_file(live);
   if (!appended.room && live.pipe_watched) pause_pipe(live);
   // After the output is there for its readers: the zygote's fork competes with them for the processor.
   if (!std::exchange(live.printed, true) && timers_.is_set(0, TimerKind::spare)) refill_spare();

@@ -67,7 +67,12 @@ class Supervisor {
     StartedTask task;
     pid_t keeper_pid = 0;
     bool pipe_watched = true;
-    bool printed = false;            // anything at all
+    bool printed = false;  // anything at all
+    std::uint64_t read_bytes = 0;
+    bool much = false;               // so many that its pipe was to be made wider
+    bool wide = false;               // and it could be
+    bool batching = false;           // the writer is told after the round
+    bool file_due = false;           // and is to be
     bool heard = false;              // the keeper said something
     bool left_unread = false;        // it went without having read what it was told
     int new_starts = 0;              // for that
@@ -160,6 +165,8 @@ class Supervisor {
   Timers timers_;
   EndedOutputs ended_outputs_;
   std::vector<char> chunk_;
+  std::uint64_t flooded_ = 0;  // bytes that this round read from wide pipes
+  bool quiet_events_ = false;  // it had to do with others too
   Sampler sampler_;
   std::atomic<std::int64_t> looked_at_ms_{INT64_MIN / 2};  // when somebody did so last
   bool quit_ = false;
