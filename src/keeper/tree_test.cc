@@ -39,14 +39,15 @@ int look_lose_signal(int pids, Census* census) {
     if (grandchild == 0) {
       for (;;) ::pause();
     }
-    if (::write(pids, &grandchild, sizeof grandchild) != static_cast<ssize_t>(sizeof grandchild)) ::_exit(1);
     for (;;) ::pause();
   }
   Tree tree(census);
-  if (!eventually([&] { return tree.look().live == 2; })) return 1;
   pid_t grandchild = 0;
+  const bool seen = eventually([&] { return tree.look().live == 2; });
   for (const Member& member : tree.members()) grandchild = member.pid == child ? grandchild : member.pid;
-  if (::kill(child, SIGKILL) != 0) return 2;  // not reaped: nobody else can have its pid
+  const bool told = ::write(pids, &grandchild, sizeof grandchild) == static_cast<ssize_t>(sizeof grandchild);
+  if (::kill(child, SIGKILL) != 0) return 1;  // not reaped: nobody else can have its pid
+  if (!seen || !told) return 2;
   if (!eventually([&] { return parent_of(grandchild) == ::getppid(); })) return 3;
   tree.signal_all(SIGKILL);
   return 0;
@@ -69,8 +70,11 @@ TEST(TreeTest, WhatHasLeftTheTreeSinceTheLookIsNotSignalled) {
       int status = 0;
       pid_t grandchild = 0;
       if (::waitpid(keeper, &status, 0) != keeper || !WIFEXITED(status)) ::_exit(10);
-      if (WEXITSTATUS(status) != 0) ::_exit(WEXITSTATUS(status));
+      const int step = WEXITSTATUS(status);
+      ::close(pids[1]);
       if (::read(pids[0], &grandchild, sizeof grandchild) != static_cast<ssize_t>(sizeof grandchild)) ::_exit(11);
+      if (step != 0 && grandchild > 0) ::kill(grandchild, SIGKILL);
+      if (step != 0) ::_exit(step);
       // A SIGKILL that it had got would be what it dies of.
       ::kill(grandchild, SIGTERM);
       if (::waitpid(grandchild, &status, 0) != grandchild || !WIFSIGNALED(status)) ::_exit(12);
