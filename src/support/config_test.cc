@@ -154,7 +154,9 @@ TEST_F(ConfigTest, UnknownKeysAreRefused) {
       error_of("max_steps = 3\nmax_stepps = 4\n"),
       StartsWith(user_ +
                  ":2: unknown key \"max_stepps\" with the value 4; the keys are model, permission_mode, allow, "));
-  EXPECT_THAT(error_of("[engine]\nmax_steps = 3\n"), StartsWith(user_ + ":1: unknown key \"engine\" with the value "));
+  EXPECT_THAT(error_of("[engine]\nmax_steps = 3\n"),
+              StartsWith(user_ + ":1: unknown key \"engine\" with the value a table; the keys are "));
+  EXPECT_THAT(error_of("[[max_steps]]\n"), StartsWith(user_ + ":1: max_steps: a table is not allowed; allowed: "));
   write(user_, "");
   sources_.flags = {{"nonsense", "1"}};
   EXPECT_THAT(error(), StartsWith("unknown key \"nonsense\"; the keys are model, "));

@@ -32,6 +32,7 @@ TomlValue convert(const toml::node& node) {
     }
     if (list.size() == array->size()) return list;
   }
+  if (node.is_table() || node.is_array_of_tables()) return OtherToml{"a table"};
   std::ostringstream text;
   node.visit([&](const auto& value) { text << value; });
   return OtherToml{text.str()};

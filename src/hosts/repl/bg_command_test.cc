@@ -267,6 +267,24 @@ TEST_F(BackgroundCommandTest, OutputFollowsUntilTheOutputEnds) {
   EXPECT_EQ(command_("output bg-2 -f", {}, [](const std::string&) { return false; }), "(no longer following bg-2)");
 }
 
+// A question, or a code that is to be typed elsewhere, waits for an answer and not for a newline.
+TEST_F(BackgroundCommandTest, FollowShowsALineThatStandsStillWithoutItsNewline) {
+  const std::string go = folder_ + "/go";
+  start("printf 'code 4711: '; for i in $(seq 1500); do [ -e '" + go +
+        "' ] && break; sleep 0.02; done; echo; echo new; "
+        "printf end");
+  std::string said;
+  const auto say = [&](const std::string& lines) {
+    said += lines + "|";
+    if (lines == "code 4711: \n") std::ofstream(go).put('\n');
+    return true;
+  };
+  const std::string last = command_("output bg-1 -f", {}, say);
+  EXPECT_THAT(said + last, MatchesRegex("=== bg-1 \\(RUNNING\\) ===\\|code 4711: \n\\|(new\n\\||new\n)end\n"
+                                        "=== bg-1 \\(COMPLETED\\) ==="))
+      << "shown once";
+}
+
 TEST_F(BackgroundCommandTest, WhatMayNeverEndIsKnown) {
   using Pace = BgCommand::Pace;
   for (const char* open : {"wait", "wait bg-1 3s", "watch bg-1 x", "output bg-1 -f", " output  -f bg-1 3"})

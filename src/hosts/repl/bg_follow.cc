@@ -16,6 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFollowPause{100};
+// A line without a newline that stands still for so many pauses is shown too: it may be a question, or a code to type.
+constexpr int kStill = 10;
 // The output ends a moment before the task does: the status that is shown last is worth so much patience.
 constexpr milliseconds kEndPatience{250};
 constexpr milliseconds kForEver = std::chrono::hours(24 * 365);
@@ -37,6 +39,32 @@ std::string_view last_lines(std::string_view text, std::size_t lines) {
   }
   return text.substr(at);
 }
+
+// The line that has no newline yet: shown once it stands still, and not again when it is completed unchanged.
+class Unfinished {
+ public:
+  // What is to be shown of it now.
+  std::string look(const std::string& line) {
+    if (line != last_) {
+      last_ = line;
+      still_ = 0;
+    }
+    if (line.empty() || line == shown_ || ++still_ < kStill) return {};
+    shown_ = line;
+    return line + '\n';
+  }
+  // Complete lines, the first perhaps the one that was shown.
+  std::string_view without_what_was_shown(std::string_view lines) {
+    if (lines.empty()) return lines;
+    const std::string shown = std::exchange(shown_, {}) + '\n';
+    return shown.size() > 1 && lines.starts_with(shown) ? lines.substr(shown.size()) : lines;
+  }
+  const std::string& shown() const { return shown_; }
+
+ private:
+  std::string last_, shown_;
+  int still_ = 0;
+};
 
 void sleep(milliseconds time, const std::stop_token& stop) {
   std::mutex mutex;
@@ -82,6 +110,7 @@ std::string follow(const Engine& engine, const std::string& id, std::size_t line
   if (!task || !read) return {};
   std::string text = heading(*task);
   if (!read->text.empty()) text += '\n' + terminal::plain_text(last_lines(read->text, lines));
+  Unfinished unfinished;
   while (say(std::exchange(text, {}))) {
     while (!read->ended && text.empty()) {
       sleep(kFollowPause, stop);
@@ -89,10 +118,11 @@ std::string follow(const Engine& engine, const std::string& id, std::size_t line
       read = engine.read(id, read->next_cursor);
       if (!read) return {};  // the engine is gone
       if (read->dropped > 0) text = fmt::format("({} bytes dropped)\n", read->dropped);
-      text += terminal::plain_text(read->text);
+      text += terminal::plain_text(unfinished.without_what_was_shown(read->text));
+      if (text.empty()) text = terminal::plain_text(unfinished.look(read->unfinished));
     }
     if (!read->ended) continue;
-    text += terminal::plain_text(read->unfinished);
+    if (read->unfinished != unfinished.shown()) text += terminal::plain_text(read->unfinished);
     if (!text.empty() && text.back() != '\n') text += '\n';
     return text + last_heading(engine, id);
   }

@@ -23,7 +23,8 @@ std::optional<std::chrono::milliseconds> parse_time(std::string_view text);
 std::string wait_for(const Engine& engine, std::vector<std::string> ids, std::optional<std::chrono::milliseconds> time,
                      const std::stop_token& stop);
 
-// "=== bg-1 (RUNNING) ===", the last lines, then every line as it comes until the output ends.
+// "=== bg-1 (RUNNING) ===", the last lines, then every line as it comes until the output ends; one without a newline
+// when it has stood still for a second.
 std::string follow(const Engine& engine, const std::string& id, std::size_t lines, const std::stop_token& stop,
                    const Jobs::Say& say);
 

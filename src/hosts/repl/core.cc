@@ -11,20 +11,20 @@ namespace {
 
 constexpr std::string_view help =
     "What you type goes to the model. Besides:\n"
-    "  !cmd                  run a command here; the model sees its output\n"
-    "  !cmd &                start it in the background\n"
-    "  /bg                   list the background tasks\n"
-    "  /bg show <id>         everything about one\n"
-    "  /bg output <id> [n]   the last n lines of its output (20); -f follows\n"
-    "  /bg stop <id>|all     end it, with every process that it started\n"
-    "  /bg notifications     show and clear what is pending\n"
-    "  /bg run <command>     start one by hand\n"
+    "  !cmd                      run a command here; the model sees its output\n"
+    "  !cmd &                    start it in the background\n"
+    "  /bg                       list the background tasks\n"
+    "  /bg show <id>             everything about one\n"
+    "  /bg output <id> [n] [-f]  the last n lines of its output (20); -f follows\n"
+    "  /bg stop <id>|all         end it, with every process that it started\n"
+    "  /bg notifications         show and clear what is pending\n"
+    "  /bg run <command>         start one by hand\n"
     "  /bg wait [<id>...] [30s]  until these, or all, have ended\n"
     "  /bg watch <id> <regex>    print its matching lines as they come\n"
-    "  /help                 this\n"
-    "  /quit                 leave; running tasks end\n"
-    "Esc or Ctrl+C ends what the model is doing, then Ctrl+C what waits, follows or watches; Ctrl+C twice or Ctrl+D\n"
-    "leaves.";
+    "  /help                     this\n"
+    "  /quit                     leave; running tasks end\n"
+    "Esc or Ctrl+C ends what the model is doing, then Ctrl+C what waits, follows or watches.\n"
+    "Ctrl+C twice or Ctrl+D leaves.";
 
 }  // namespace
 
