@@ -209,6 +209,13 @@ bool is_accounted_for(const TaskRecord& task) {
   return left_out == task.output_unwritten_bytes && text.size() - (end + 1 - marker) + left_out == kFlood;
 }
 
+struct Fault {
+  std::uint32_t call = fault::kCalls;
+  std::uint32_t number = 0;
+  int error = 0;
+  std::uint32_t times = 1;
+};
+
 class FaultWalkTest : public ::testing::Test {
  protected:
   void TearDown() override {
@@ -233,6 +240,8 @@ class FaultWalkTest : public ::testing::Test {
   }
 
   void walk(const Side& side, const Scenario& scenario);
+  // One run; true when the fault struck.
+  bool strike(const Side& side, const Scenario& scenario, const Fault& fault);
 
  private:
   void once(const Side& side, const Scenario& scenario);
@@ -341,12 +350,20 @@ void FaultWalkTest::once(const Side& side, const Scenario& scenario) {
   std::filesystem::remove_all(mark);
 }
 
-struct Fault {
-  std::uint32_t call = fault::kCalls;
-  std::uint32_t number = 0;
-  int error = 0;
-  std::uint32_t times = 1;
-};
+bool FaultWalkTest::strike(const Side& side, const Scenario& scenario, const Fault& fault) {
+  Plan& plan = *side.plan;
+  const std::string what = std::string(name_of(fault.call)) + " " + std::to_string(fault.number) + " " +
+                           std::to_string(fault.error) + " " + std::to_string(fault.times);
+  SCOPED_TRACE("ERRAND_FAULT=\"" + what + "\": " + errno_text(fault.error));
+  const Watchdog watchdog(what);
+  plan.call = fault.call;
+  plan.from = fault.number;
+  plan.times = fault.times;
+  plan.error = fault.error;
+  once(side, scenario);
+  plan.call = fault::kCalls;
+  return plan.failed != 0;
+}
 
 void FaultWalkTest::walk(const Side& side, const Scenario& scenario) {
   Plan& plan = *side.plan;
@@ -381,19 +398,8 @@ void FaultWalkTest::walk(const Side& side, const Scenario& scenario) {
   }
   std::size_t struck = 0, tried = 0;
   for (std::size_t i = 0; i < faults.size(); i += step) {
-    const Fault& fault = faults[i];
-    std::string what = std::string(name_of(fault.call)) + " " + std::to_string(fault.number) + " " +
-                       std::to_string(fault.error) + " " + std::to_string(fault.times);
-    SCOPED_TRACE("ERRAND_FAULT=\"" + what + "\": " + errno_text(fault.error));
-    const Watchdog watchdog(what);
-    plan.call = fault.call;
-    plan.from = fault.number;
-    plan.times = fault.times;
-    plan.error = fault.error;
-    once(side, scenario);
-    plan.call = fault::kCalls;
     ++tried;
-    if (plan.failed != 0) ++struck;
+    if (strike(side, scenario, faults[i])) ++struck;
   }
   // Threads and the machine's load move some calls behind the scenario's end; most must have been there.
   EXPECT_GT(struck, tried / 2);
@@ -411,6 +417,43 @@ TEST_F(FaultWalkTest, KeeperPrintsAndExits) { walk(keeper_side(), print_and_exit
 TEST_F(FaultWalkTest, KeeperStopsWhileItRuns) { walk(keeper_side(), stop_while_it_runs); }
 TEST_F(FaultWalkTest, KeeperStopsSurvivors) { walk(keeper_side(), stop_survivors); }
 TEST_F(FaultWalkTest, KeeperClosesWithOneRunning) { walk(keeper_side(), close_with_one_running); }
+
+// What the walk found, each by itself.
+Fault of(Call call, std::uint32_t number, int error, std::uint32_t times = 1) {
+  return {static_cast<std::uint32_t>(call), number, error, times};
+}
+
+TEST_F(FaultWalkTest, AnInterruptedWakeUpLosesNoMessage) {
+  EXPECT_TRUE(strike(host_side(), stop_while_it_runs, of(Call::wake_call, 0, EINTR)));
+}
+
+TEST_F(FaultWalkTest, APipeThatCannotBeReadIsSaidInTheRecord) {
+  EXPECT_TRUE(strike(host_side(), print_and_exit, of(Call::read_call, 0, EIO)));
+}
+
+TEST_F(FaultWalkTest, WithoutAWriterThreadTheFileIsWrittenAllTheSame) {
+  EXPECT_TRUE(strike(host_side(), print_and_exit, of(Call::thread_call, 1, EAGAIN, kWhile)));
+}
+
+TEST_F(FaultWalkTest, WhatCannotBeWatchedIsNotStarted) {
+  EXPECT_TRUE(strike(host_side(), print_and_exit, of(Call::epoll_ctl_call, 2, ENOMEM)));
+}
+
+TEST_F(FaultWalkTest, AStopThatCouldNotBeSentIsSentAgain) {
+  EXPECT_TRUE(strike(host_side(), stop_while_it_runs, of(Call::send_call, 0, ENOMEM)));
+}
+
+TEST_F(FaultWalkTest, AnEndWhoseReportIsLostIsNoTaskThatRunsForEver) {
+  EXPECT_TRUE(strike(keeper_side(), print_and_exit, of(Call::send_call, 1, EAGAIN)));
+}
+
+TEST_F(FaultWalkTest, AShortageWhenTheSpareWasMadeFailsNoLaterStart) {
+  strike(keeper_side(), stop_survivors, of(Call::fork_call, 2, EAGAIN));
+}
+
+TEST_F(FaultWalkTest, AZygoteThatDoesNotKnowItsHostMakesWayForAnother) {
+  EXPECT_TRUE(strike(keeper_side(), print_and_exit, of(Call::getsockopt_call, 2, ENOMEM)));
+}
 
 }  // namespace
 }  // namespace errand
