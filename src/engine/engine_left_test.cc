@@ -101,7 +101,8 @@ class NotPermittedTest : public ::testing::Test {
     await_output(engine, id, "ready");
     eventually([&] {
       std::size_t sleeps = 0;
-      for (const ProcessInfo& process : engine.inspect(id)->processes) sleeps += process.command == "sleep 1000";
+      const TaskSnapshot task = engine.inspect(id);
+      for (const ProcessInfo& process : task->processes) sleeps += process.command == "sleep 1000";
       return sleeps == 2;
     });
     return id;
