@@ -31,19 +31,25 @@ using std::chrono::seconds;
 
 constexpr int kManyTasks = 50;  // up to here a close is over after the grace and a second
 
+// The host's folder; empty, and errno tells, when it has none: it was removed, or may not be read.
 std::string current_folder() {
   std::string folder(256, '\0');
   while (::getcwd(folder.data(), folder.size()) == nullptr) {
-    if (errno != ERANGE) return "/";
+    if (errno != ERANGE) return {};
     folder.resize(folder.size() * 2);
   }
   folder.resize(folder.find('\0'));
-  return folder;
+  // So the kernel names a folder that is outside the host's root.
+  if (folder.starts_with('/')) return folder;
+  errno = ENOENT;
+  return {};
 }
 
+// The path itself when there is no folder that it could be in.
 std::string absolute(const std::string& path) {
   if (path.starts_with('/')) return path;
-  return current_folder() + "/" + path;
+  const std::string folder = current_folder();
+  return folder.empty() ? path : folder + "/" + path;
 }
 
 // What an earlier run of the session left in the folder.
@@ -147,7 +153,9 @@ std::shared_ptr<Output> Engine::Impl::make_output(const std::string& id, int fol
 }
 
 LaunchResult Engine::Impl::launch(LaunchRequest request, bool foreground) {
+  // Nowhere else instead: what is meant for one folder may do harm in another.
   request.cwd = request.cwd.empty() ? current_folder() : absolute(request.cwd);
+  const int cwd_error = request.cwd.starts_with('/') ? 0 : errno;
   const int folder_error = prepare_folder();
   auto result = table_.open(request, foreground, [&](const std::string& id) { return make_output(id, folder_error); });
   if (auto* rejected = std::get_if<Rejected>(&result)) return std::move(*rejected);
@@ -155,7 +163,8 @@ LaunchResult Engine::Impl::launch(LaunchRequest request, bool foreground) {
   if (!foreground && listener_ != nullptr) listener_->on_task_started(opened.snapshot);
 
   if (table_.begin_start(opened.serial)) {
-    if (const auto error = start(request, foreground, opened)) {
+    const auto error = cwd_error != 0 ? StartError{"getcwd", "", cwd_error} : start(request, foreground, opened);
+    if (error) {
       opened.output->finish();
       table_.apply(opened.serial, TaskEvent::start_failed,
                    outcome_of_failure(EndCause::could_not_start,
@@ -191,7 +200,7 @@ std::optional<StartError> Engine::Impl::start(const LaunchRequest& request, bool
   task.keeper = std::move(process.keeper);
   task.pipe = std::move(process.pipe);
   task.output = opened.output;
-  task.timeout = request.timeout;
+  if (request.timeout) task.timeout = std::max(*request.timeout, milliseconds(0));
   task.foreground = foreground;
   task.spec = std::move(spec);
   supervisor_.add(std::move(task));

@@ -57,6 +57,12 @@ int epoll_add(int epoll, int fd, std::uint32_t events, std::uint64_t key) {
   return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
+// As far as there is time at all: what is never meant to strike is often given as the longest duration.
+std::int64_t monotonic_after(std::chrono::milliseconds wait) {
+  constexpr std::chrono::milliseconds kLong = std::chrono::years(1000);
+  return monotonic_ms() + std::min(wait, kLong).count();
+}
+
 std::string step_text(keeper::StartStep step) {
   switch (step) {
     case keeper::StartStep::none:
@@ -190,7 +196,7 @@ void Supervisor::take_started() {
     const Serial serial = task.serial;
     auto live = std::make_unique<Live>();
     live->task = std::move(task);
-    if (live->task.timeout) timers_.set(serial, TimerKind::timeout, monotonic_ms() + live->task.timeout->count());
+    if (live->task.timeout) timers_.set(serial, TimerKind::timeout, monotonic_after(*live->task.timeout));
     Live& added = *live;
     lives_[serial] = std::move(live);
     unheard_.insert(serial);
@@ -572,7 +578,6 @@ void Supervisor::sweep_lost() {
   std::vector<std::string> tokens;
   for (const Serial serial : serials) tokens.push_back(table_.token(serial));
   const std::vector<int> found = kill_by_token(tokens);
-  bool orphaned = false;
   for (std::size_t i = 0; i < serials.size(); ++i) {
     const auto it = lives_.find(serials[i]);
     if (it == lives_.end()) {
@@ -580,7 +585,6 @@ void Supervisor::sweep_lost() {
       continue;
     }
     Live& live = *it->second;
-    orphaned = orphaned || !live.task.keeper.zygote->alive();
     if (live.sweeps == 0) live.swept = std::max(live.swept, found[i]);  // later passes find the same ones dying
     live.clean_sweeps = found[i] == 0 ? live.clean_sweeps + 1 : 0;
     // Twice clean: a process that forked while the first pass went by is seen by the second.
@@ -591,8 +595,8 @@ void Supervisor::sweep_lost() {
     try_publish(live);
     finished(live);
   }
-  // Twice at least, so that a group whose keeper was still on its way out is met.
-  if (orphaned) zygotes_.sweep_groups();
+  // Twice at least, so that a group whose keeper was still on its way out is met, and what it leaves.
+  zygotes_.sweep();
   if (!lost_.empty()) timers_.set(0, TimerKind::sweep, monotonic_ms() + kSweepPauseMs);
 }
 

@@ -177,7 +177,7 @@ void Target::judge_quiet(const TaskTable::Look& look, milliseconds quiet) {
   const milliseconds silent(look.task->last_output_age_ms.value_or(look.age_ms));
   if (silent >= quiet) return settle(Came::quiet, look.task);
   if (look.ended && (!look.output_open || look.closed)) return settle(Came::ended, look.task);
-  alarm_ = steady_clock::now() + (quiet - silent);
+  alarm_ = deadline_after(quiet - silent);
 }
 
 std::optional<std::string> fault_of(const WaitRequest& request) {

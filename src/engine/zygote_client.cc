@@ -286,11 +286,11 @@ void ZygoteClient::lost(std::uint64_t generation) {
   if (short_lives_ <= 3) start();
 }
 
-void ZygoteClient::sweep_groups() {
+void ZygoteClient::sweep() {
   const MutexLock lock(mutex_);
   if (!zygote_) return;  // the next one sweeps when it starts
   keeper::ZygoteRequest request;
-  request.command = keeper::ZygoteCommand::sweep_groups;
+  request.command = keeper::ZygoteCommand::sweep;
   send_packet(zygote_->control.get(), &request, sizeof request, nullptr, 0, 0);
 }
 

@@ -89,7 +89,7 @@ class ZygoteClient {
   // The control socket of that generation ended. Starts a new one, unless zygotes die as fast as they are started.
   void lost(std::uint64_t generation) EXCLUDES(mutex_);
   // Has the control groups of dead keepers ended, if there are such groups.
-  void sweep_groups() EXCLUDES(mutex_);
+  void sweep() EXCLUDES(mutex_);
   // Lets the zygote go: it ends when its last keeper is gone.
   void close() EXCLUDES(mutex_);
 

@@ -145,13 +145,13 @@ TEST_F(KeeperGroupTest, AKilledKeeperOfADeadZygoteIsSweptUpByAnyOther) {
   ASSERT_TRUE(task);
   ASSERT_EQ(::kill(report.zygote, SIGKILL), 0);
   ASSERT_TRUE(gone(report.zygote));
-  ASSERT_TRUE(second.sweep_groups());
+  ASSERT_TRUE(second.sweep());
   auto later = second.launch(Command::shell("exit 3", marker_));  // read after that
   ASSERT_TRUE(later && later->await(KeeperEventKind::exited));
   EXPECT_GE(marker_.alive().size(), kStubbornSleeps) << "its keeper lived";
   ASSERT_EQ(::kill(report.keeper, SIGKILL), 0);
   ASSERT_TRUE(gone(report.keeper));
-  ASSERT_TRUE(second.sweep_groups());
+  ASSERT_TRUE(second.sweep());
   EXPECT_TRUE(marker_.all_gone());
 }
 

@@ -294,9 +294,9 @@ std::optional<Task> ZygoteClient::keeper() {
   return Task(std::move(ours));
 }
 
-bool ZygoteClient::sweep_groups() {
+bool ZygoteClient::sweep() {
   ZygoteRequest request;
-  request.command = ZygoteCommand::sweep_groups;
+  request.command = ZygoteCommand::sweep;
   return send_with_fds(control_.get(), &request, sizeof request, {});
 }
 

@@ -97,7 +97,7 @@ class ZygoteClient {
   std::optional<Task> keeper();  // an idle one
   std::optional<Task> launch(const Command& command);
   bool hand_over(int keepers_end);
-  bool sweep_groups();
+  bool sweep();
   void hang_up();
 
  private:

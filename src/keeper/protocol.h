@@ -8,8 +8,9 @@
 //
 //   engine -> zygote   ZygoteRequest::fork_keeper + SCM_RIGHTS {the keeper's end of a SEQPACKET pair}
 //                      the zygote forks a keeper that keeps only this socket and the host's pidfd
-//                      ZygoteRequest::sweep_groups: a keeper of a dead zygote was killed; its control group, if it had
-//                      one (group.h), is to be ended
+//                      ZygoteRequest::sweep: a keeper was killed. What it left is to be ended, also when the zygote
+//                      itself cannot know (somebody traces the dead keeper), and its control group (group.h), also when
+//                      it was a dead zygote's
 //   start -> engine    ZygoteHello: which process the zygote is, there before `errand-keeper` exits
 //   engine -> keeper   StartRequest + SCM_RIGHTS {a memfd with the strings, the write end of the output pipe}
 //                      StopRequest, any number of times, also after the shell's exit
@@ -62,7 +63,7 @@ inline bool open_channel(int (&ends)[2]) {
 
 constexpr std::uint32_t kProtocolVersion = 2;
 
-enum class ZygoteCommand : std::uint32_t { fork_keeper = 1, sweep_groups = 2 };
+enum class ZygoteCommand : std::uint32_t { fork_keeper = 1, sweep = 2 };
 
 struct ZygoteRequest {
   std::uint32_t version = kProtocolVersion;

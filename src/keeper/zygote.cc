@@ -78,8 +78,9 @@ void Zygote::on_control() {
     if (packet.sender != host_) continue;
     ZygoteRequest request;
     const bool known = packet.read(request) && request.version == kProtocolVersion;
-    if (known && request.command == ZygoteCommand::sweep_groups && packet.fd_count == 0) {
+    if (known && request.command == ZygoteCommand::sweep && packet.fd_count == 0) {
       groups_.sweep();
+      begin_sweep();
     } else if (known && request.command == ZygoteCommand::fork_keeper && packet.fd_count == 1) {
       fork_keeper(static_cast<UniqueFd&&>(packet.fds[0]));
       if (keeper_status_ >= 0) return;
@@ -167,12 +168,14 @@ void Zygote::reap() {
     if (status != 0) groups_.kill(group);
     groups_.remove(group);
     // Its children are ours already: the kernel moves them before it tells of the death.
-    if (status != 0) {
-      sweeping_ = true;
-      hopeless_ = false;
-      sweep_since_ = next_sweep_ = now_ms();
-    }
+    if (status != 0) begin_sweep();
   }
+}
+
+void Zygote::begin_sweep() {
+  sweeping_ = true;
+  hopeless_ = false;
+  sweep_since_ = next_sweep_ = now_ms();
 }
 
 Branch Zygote::only_orphans(void* zygote, pid_t child) {
@@ -195,7 +198,10 @@ void Zygote::after_host(std::int64_t now) {
   if (now >= next_wake_) {
     for (const Ward& ward : wards_) {
       ::kill(ward.keeper, SIGCONT);
-      if (now >= host_gone_ + shared_->grace(ward.slot) + kOvertimeMs) ::kill(ward.keeper, SIGKILL);
+      if (now < host_gone_ + shared_->grace(ward.slot) + kOvertimeMs) continue;
+      ::kill(ward.keeper, SIGKILL);
+      // One that is traced cannot be reaped as long as its tracer lives, which may be what it leaves.
+      if (!sweeping_) begin_sweep();
     }
     next_wake_ = now + kWakeMs;
   }

@@ -40,6 +40,7 @@ class Zygote {
   void on_control();
   void fork_keeper(UniqueFd channel);
   void reap();
+  void begin_sweep();
   void sweep(std::int64_t now);
   void after_host(std::int64_t now);
   bool finished() const;
