@@ -1,38 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/config.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 
-#include "base/fd.h"
 #include "base/utf8.h"
 #include "support/config_text.h"
 #include "support/paths.h"
+#include "support/text_file.h"
 #include "support/toml_file.h"
 
 namespace errand {
 namespace {
 
 constexpr std::int64_t kNoMax = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t kMaxFile = 1 << 20;
 
 using List = std::vector<std::string>;
 
 ConfigKey number_key(std::string_view name, std::int64_t fallback, std::int64_t min, std::int64_t max,
                      std::string_view meaning) {
-  return {name, fallback, meaning, min, max, true};
+  return {name, fallback, meaning, min, max, ByProject::yes};
 }
 
-// Keys that widen permissions, name a program or hand out secrets: never from an untrusted project.
-ConfigKey guarded_key(std::string_view name, ConfigValue fallback, std::string_view meaning) {
-  return {name, std::move(fallback), meaning, 0, kNoMax, false};
+// Keys that widen permissions or name a program: never from an untrusted project.
+ConfigKey guarded_key(std::string_view name, ConfigValue fallback, std::string_view meaning,
+                      ByProject by_project = ByProject::when_trusted) {
+  return {name, std::move(fallback), meaning, 0, kNoMax, by_project};
 }
 
 std::string quoted(std::string_view text) { return config_value_text(std::string(text)); }
@@ -108,29 +104,6 @@ std::optional<ConfigValue> value_from_text(const ConfigKey& key, const std::stri
   return std::nullopt;
 }
 
-// An empty error and an empty text when the file is missing.
-std::string read_file(const std::string& path, bool may_be_missing, std::string& error) {
-  const auto fail = [&](const char* what) {
-    error = fmt::format("cannot {} \"{}\": {}", what, clean_utf8(path), std::strerror(errno));
-    return std::string();
-  };
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return may_be_missing && (errno == ENOENT || errno == ENOTDIR) ? std::string() : fail("open");
-  std::string text;
-  char buffer[16384];
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail("read");
-    if (got == 0) return text;
-    text.append(buffer, static_cast<std::size_t>(got));
-    if (text.size() > kMaxFile) {
-      error = fmt::format("cannot read \"{}\": more than {} bytes", clean_utf8(path), kMaxFile);
-      return {};
-    }
-  }
-}
-
 }  // namespace
 
 const std::vector<ConfigKey>& config_keys() {
@@ -140,7 +113,9 @@ const std::vector<ConfigKey>& config_keys() {
       guarded_key("allow", List{}, "what is allowed without asking, e.g. \"bash(git status*)\""),
       {"deny", List{}, "what is always denied"},
       guarded_key("shell", std::string(), "the shell of commands; unset: bash when installed, else sh"),
-      guarded_key("pass_keys", false, "keep ANTHROPIC_API_KEY and OPENAI_API_KEY in the environment of tasks"),
+      // The keys are the user's, not the project's: trust is about what it runs, not about secrets.
+      guarded_key("pass_keys", false, "keep ANTHROPIC_API_KEY and OPENAI_API_KEY in the environment of tasks",
+                  ByProject::never),
       number_key("max_concurrent_background", 5, 1, 10000, "background commands that run at a time"),
       number_key("max_output_chars", 65536, 1024, 16777216, "bytes of output kept in memory for a running task"),
       number_key("max_output_file_bytes", 67108864, 131072, kNoMax, "size of one output file"),
@@ -189,10 +164,8 @@ class ConfigLoader {
   std::variant<LoadedConfig, std::string> load(const ConfigSources& sources) {
     const bool named = !sources.user_file.empty();
     const std::string user_file = named ? sources.user_file : config_home() + "/config.toml";
-    const bool good =
-        apply_file(user_file, !named, false) &&
-        (sources.project_folder.empty() || apply_file(sources.project_folder + "/.errand/config.toml", true, true)) &&
-        apply_environment(sources) && apply_flags(sources);
+    const bool good = apply_file(user_file, !named) && (sources.project_folder.empty() || apply_project(sources)) &&
+                      apply_environment(sources) && apply_flags(sources);
     if (!good) return error_;
     return std::move(loaded_);
   }
@@ -203,9 +176,29 @@ class ConfigLoader {
     return false;
   }
 
-  bool apply_file(const std::string& path, bool may_be_missing, bool is_project) {
+  bool apply_project(const ConfigSources& sources) {
+    return apply_file(
+        sources.project_folder + "/.errand/config.toml", true,
+        [&](const ConfigKey& key, const ConfigValue& value, const std::string& origin) {
+          if (key.by_project == ByProject::yes) return true;
+          const bool in_force = key.by_project == ByProject::when_trusted && sources.project_is_trusted;
+          loaded_.guarded.push_back({&key, value, origin, in_force});
+          if (in_force) return true;
+          loaded_.warnings.push_back(fmt::format(
+              "{}: {} is ignored: {}", origin, key.name,
+              key.by_project == ByProject::never
+                  ? fmt::format("no project's file can set it; set it in {}/config.toml", config_home())
+                  : "a project's file cannot widen permissions or name programs until you trust the folder: look at "
+                    "the file, then run \"errand trust\" in this folder"));
+          return false;
+        });
+  }
+
+  // `may_set` is asked for each key, and may be nothing.
+  bool apply_file(const std::string& path, bool may_be_missing,
+                  const std::function<bool(const ConfigKey&, const ConfigValue&, const std::string&)>& may_set = {}) {
     std::string error;
-    const std::string text = read_file(path, may_be_missing, error);
+    const std::string text = read_text_file(path, may_be_missing, error);
     if (!error.empty()) return fail(error);
     const auto parsed = parse_toml(text);
     if (const std::string* wrong = std::get_if<std::string>(&parsed)) {
@@ -222,12 +215,7 @@ class ConfigLoader {
                                 written, known_keys()));
       }
       if (other != nullptr || !is_allowed(*key, value)) return fail(refusal(origin, *key, written));
-      if (is_project && !key->project_may_set) {
-        loaded_.warnings.push_back(fmt::format(
-            "{}: {} is ignored: a project's file cannot widen permissions or name programs; set it in {}/config.toml",
-            origin, key->name, config_home()));
-        continue;
-      }
+      if (may_set && !may_set(*key, value, origin)) continue;
       set(*key, value, origin);
     }
     return true;

@@ -218,8 +218,43 @@ TEST_F(ConfigTest, AProjectsFileCannotWidenPermissionsOrNamePrograms) {
   ASSERT_EQ(loaded.warnings.size(), 5u);
   EXPECT_THAT(loaded.warnings[1],
               StartsWith(project_ + ":2: permission_mode is ignored: a project's file cannot widen "));
+  EXPECT_THAT(loaded.warnings[1], HasSubstr("run \"errand trust\" in this folder"));
+  ASSERT_EQ(loaded.guarded.size(), 5u);
+  for (const GuardedSetting& setting : loaded.guarded) EXPECT_FALSE(setting.in_force) << setting.origin;
   write(project_, "allow = 3\n");
   EXPECT_THAT(error(), StartsWith(project_ + ":1: allow: 3 is not allowed"));
+}
+
+TEST_F(ConfigTest, ATrustedProjectsFileMayWidenPermissionsAndNamePrograms) {
+  write(user_, "allow = ['bash(ls)']\npermission_mode = 'plan'\n");
+  write(project_,
+        "allow = ['bash(*)']\npermission_mode = 'bypass'\nshell = '/tmp/mine'\nmodel = 'anthropic:x'\nmax_steps = 7\n");
+  sources_.project_is_trusted = true;
+  const LoadedConfig loaded = load();
+  EXPECT_THAT(loaded.config.list("allow"), ElementsAre("bash(ls)", "bash(*)"));
+  EXPECT_EQ(loaded.config.text("permission_mode"), "bypass");
+  EXPECT_THAT(loaded.config.entry("permission_mode").origins, ElementsAre(project_ + ":2"));
+  EXPECT_EQ(loaded.config.text("shell"), "/tmp/mine");
+  EXPECT_EQ(loaded.config.text("model"), "anthropic:x");
+  EXPECT_TRUE(loaded.warnings.empty());
+  ASSERT_EQ(loaded.guarded.size(), 4u);
+  for (const GuardedSetting& setting : loaded.guarded) EXPECT_TRUE(setting.in_force) << setting.origin;
+}
+
+TEST_F(ConfigTest, NoProjectsFileHandsOutTheUsersKeysTrustedOrNot) {
+  write(project_, "pass_keys = true\n");
+  for (const bool trusted : {false, true}) {
+    sources_.project_is_trusted = trusted;
+    const LoadedConfig loaded = load();
+    EXPECT_FALSE(loaded.config.flag("pass_keys"));
+    EXPECT_THAT(
+        loaded.warnings,
+        ElementsAre(StartsWith(project_ + ":1: pass_keys is ignored: no project's file can set it; set it in /")));
+  }
+  for (const char* none : {"env = []", "environment = ['A=b']", "anthropic_api_key = 'x'", "ANTHROPIC_API_KEY = 'x'"}) {
+    write(project_, none);
+    EXPECT_THAT(error(), StartsWith(project_ + ":1: unknown key ")) << none;
+  }
 }
 
 TEST_F(ConfigTest, FilesThatCannotBeRead) {

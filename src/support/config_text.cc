@@ -70,4 +70,16 @@ std::string config_text(const Config& config, std::string_view default_model) {
   return text;
 }
 
+std::string ignored_text(const std::vector<GuardedSetting>& settings) {
+  std::string text;
+  for (const GuardedSetting& setting : settings) {
+    if (setting.in_force) continue;
+    text +=
+        line(fmt::format("# {} = {}", setting.key->name, config_value_text(setting.value)),
+             setting.origin + (setting.key->by_project == ByProject::never ? ", ignored: no project's file can set it"
+                                                                           : ", ignored: folder not trusted"));
+  }
+  return text;
+}
+
 }  // namespace errand

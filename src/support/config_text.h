@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "support/config.h"
 
@@ -16,5 +17,9 @@ std::string config_value_text(const ConfigValue& value);
 // One line a key, in the table's order: `max_steps = 7    # /home/u/.config/errand/config.toml:3`; a list whose items
 // came from several places has a line an item. `default_model`: what answers when no model is named, or nothing.
 std::string config_text(const Config& config, std::string_view default_model = {});
+
+// What a project's file sets without effect, as comments: `# allow = ["bash(*)"]    # /p/.errand/config.toml:1,
+// ignored: folder not trusted`. Empty when there is nothing.
+std::string ignored_text(const std::vector<GuardedSetting>& settings);
 
 }  // namespace errand

@@ -49,6 +49,16 @@ TEST(ConfigTextTest, AListFromSeveralPlacesHasALineAnItem) {
                               "  \"bash(b)\",                                  # --deny\n]\n"));
 }
 
+TEST(ConfigTextTest, WhatIsIgnoredIsAComment) {
+  const auto key = [](std::string_view name) -> const ConfigKey* { return Config().entry(name).key; };
+  EXPECT_EQ(ignored_text({{key("permission_mode"), ConfigValue(std::string("plan")), "/p/c:2", true}}), "");
+  const std::string text = ignored_text({{key("allow"), ConfigValue(std::vector<std::string>{"a\nb"}), "/p/c:1", false},
+                                         {key("pass_keys"), ConfigValue(true), "/p/c:3", false}});
+  EXPECT_EQ(text,
+            "# allow = [\"a\\nb\"]                            # /p/c:1, ignored: folder not trusted\n"
+            "# pass_keys = true                            # /p/c:3, ignored: no project's file can set it\n");
+}
+
 TEST(ConfigTextTest, WhatIsPrintedIsReadBackAsTheSame) {
   const Config config =
       loaded({{"deny", "bash(\x7f\t\"\\)"}, {"deny", "bash(\xc3\xa9)"}, {"pass_keys", "true"}}, nothing);

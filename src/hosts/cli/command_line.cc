@@ -28,6 +28,13 @@ std::variant<Request, UsageError> parse_command_line(int count, const char* cons
   config->set_help_flag();
   config->allow_extras();
   config->fallthrough();  // `errand config --model ...` too: what would be in force with it
+  CLI::App* trust =
+      app.add_subcommand("trust", "Let this folder's .errand/config.toml set what else only you may; --remove, --list");
+  trust->set_help_flag();
+  trust->allow_extras();
+  trust->fallthrough();
+  CLI::Option* remove = trust->add_flag("--remove");
+  CLI::Option* list = trust->add_flag("--list")->excludes(remove);
   app.require_subcommand(0, 1);
   try {
     app.parse(count, arguments);
@@ -53,6 +60,11 @@ std::variant<Request, UsageError> parse_command_line(int count, const char* cons
   if (mode) request.flags.emplace_back("permission_mode", *mode);
   if (demo->parsed()) request.what = Request::What::demo;
   if (config->parsed()) request.what = Request::What::config;
+  if (trust->parsed()) {
+    request.what = Request::What::trust;
+    if (remove->count() > 0) request.trust = Request::Trust::remove;
+    if (list->count() > 0) request.trust = Request::Trust::list;
+  }
   return request;
 }
 

@@ -11,8 +11,10 @@
 namespace errand::cli {
 
 struct Request {
-  enum class What { repl, demo, config, text };
+  enum class What { repl, demo, config, trust, text };
+  enum class Trust { add, remove, list };
   What what = What::repl;
+  Trust trust = Trust::add;
   std::string text;                                        // to be printed: --help, --version
   std::optional<std::string> config_file;                  // --config
   std::vector<std::pair<std::string, std::string>> flags;  // as ConfigSources wants them

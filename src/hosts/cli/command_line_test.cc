@@ -7,6 +7,7 @@
 namespace errand::cli {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -39,6 +40,17 @@ TEST(CommandLineTest, ConfigTakesTheOptionsOnBothSides) {
   const Request request = good({"--permission-mode", "plan", "config", "--model", "scripted:a.json"});
   EXPECT_EQ(request.what, Request::What::config);
   EXPECT_THAT(request.flags, ElementsAre(Pair("model", "scripted:a.json"), Pair("permission_mode", "plan")));
+}
+
+TEST(CommandLineTest, TrustIsGivenTakenBackOrListed) {
+  EXPECT_EQ(good({"trust"}).what, Request::What::trust);
+  EXPECT_EQ(good({"trust"}).trust, Request::Trust::add);
+  EXPECT_EQ(good({"trust", "--remove"}).trust, Request::Trust::remove);
+  EXPECT_EQ(good({"trust", "--list"}).trust, Request::Trust::list);
+  EXPECT_THAT(wrong({"trust", "--list", "--remove"}), HasSubstr("--remove"));
+  EXPECT_EQ(wrong({"trust", "/elsewhere"}), "/elsewhere: unknown command (see errand --help)");
+  EXPECT_EQ(wrong({"--remove"}), "--remove: unknown option (see errand --help)");
+  EXPECT_THAT(good({"--help"}).text, ContainsRegex("\n  trust  .*--remove, --list"));
 }
 
 TEST(CommandLineTest, VersionAndHelpAreTexts) {

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -16,6 +17,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "cli/settings.h"
@@ -28,6 +30,7 @@
 #include "support/config_text.h"
 #include "support/log.h"
 #include "support/paths.h"
+#include "support/trust.h"
 #include "terminal/text.h"
 
 namespace errand::cli {
@@ -53,15 +56,29 @@ struct Place {
   LoadedConfig loaded;
 };
 
+// Whether the user has trusted the folder, which is a real path as the kernel gives it; `why` says why that is not
+// known.
+bool is_trusted(const std::string& folder, std::string& why) {
+  const auto trusted = trusted_folders(state_home());
+  if (const auto* wrong = std::get_if<std::string>(&trusted)) {
+    why = *wrong;
+    return false;
+  }
+  const auto& folders = std::get<std::vector<std::string>>(trusted);
+  return std::find(folders.begin(), folders.end(), folder) != folders.end();
+}
+
 // The exit code instead, when it has been said what is wrong.
-std::variant<Place, int> place_of(const Request& request) {
+std::variant<Place, int> place_of(const Request& request, bool warns = true) {
   std::error_code error;
   Place place;
   place.folder = std::filesystem::current_path(error).string();
   if (error) return fail(1, "cannot find the current folder: " + error.message());
 
   ConfigSources sources;
+  std::string unknown;
   sources.project_folder = place.folder;
+  sources.project_is_trusted = is_trusted(place.folder, unknown);
   sources.flags = request.flags;
   if (request.config_file) {
     if (::access(request.config_file->c_str(), R_OK) != 0)
@@ -71,6 +88,8 @@ std::variant<Place, int> place_of(const Request& request) {
   auto loaded = load_config(sources);
   if (const auto* wrong = std::get_if<std::string>(&loaded)) return fail(wrong_usage, *wrong);
   place.loaded = std::move(std::get<LoadedConfig>(loaded));
+  if (!warns) return place;
+  if (!unknown.empty() && !place.loaded.guarded.empty()) complain(unknown + "; so this folder is not trusted");
   for (const std::string& warning : place.loaded.warnings) complain(warning);
   return place;
 }
@@ -83,7 +102,68 @@ int print(const std::string& text) {
 int print_config(const Request& request) {
   const auto place = place_of(request);
   if (const int* code = std::get_if<int>(&place)) return *code;
-  return print(config_text(std::get<Place>(place).loaded.config, default_model()));
+  const LoadedConfig& loaded = std::get<Place>(place).loaded;
+  return print(config_text(loaded.config, default_model()) + ignored_text(loaded.guarded));
+}
+
+int fail_to_trust(const std::string& why) {
+  return fail(1, "trust: " + why + "; nothing is changed (the state folder, $XDG_STATE_HOME/errand, must be writable)");
+}
+
+int list_trusted() {
+  const auto trusted = trusted_folders(state_home());
+  if (const auto* why = std::get_if<std::string>(&trusted)) return fail(1, "trust: " + *why);
+  std::string text;
+  for (const std::string& folder : std::get<std::vector<std::string>>(trusted)) {
+    text += terminal::visible_text(folder) + "\n";
+  }
+  return print(text);
+}
+
+// Needs no configuration that can be read: what is wrong in it may be the reason.
+int distrust_here() {
+  std::error_code error;
+  const std::string folder = std::filesystem::current_path(error).string();
+  if (error) return fail(1, "cannot find the current folder: " + error.message());
+  const auto changed = set_trust(state_home(), folder, false);
+  if (const auto* why = std::get_if<std::string>(&changed)) return fail_to_trust(*why);
+  return print(terminal::visible_text(folder) +
+               (std::get<bool>(changed) ? " is not trusted any more.\n" : " was not trusted; nothing is changed.\n"));
+}
+
+int trust_here(const Request& request) {
+  const auto found = place_of(request, false);
+  if (const int* code = std::get_if<int>(&found)) return *code;
+  const auto& [folder, loaded] = std::get<Place>(found);
+  // Shown before it counts, and as it is: whoever wrote it may want to hide something.
+  std::string settings;
+  for (const GuardedSetting& setting : loaded.guarded) {
+    if (setting.key->by_project != ByProject::when_trusted) continue;
+    settings += "  " + std::string(setting.key->name) + " = " + config_value_text(setting.value) + "\n";
+    if (setting.value == ConfigValue(std::string("bypass")))
+      settings += "    (nothing is asked any more, whatever the model does)\n";
+  }
+  const std::string file = folder + "/.errand/config.toml";
+  const std::string shown = settings.empty() ? file + " sets nothing today that needs your trust; it may later.\n"
+                                             : file + " sets, with your trust:\n" + settings;
+  if (const int code = print(terminal::visible_text(shown)); code != 0) return code;
+  const auto changed = set_trust(state_home(), folder, true);
+  if (const auto* why = std::get_if<std::string>(&changed)) return fail_to_trust(*why);
+  return print(terminal::visible_text(folder) +
+               (std::get<bool>(changed) ? " is trusted from now on" : " is trusted already") +
+               "; \"errand trust --remove\" here takes it back.\n");
+}
+
+int trust_command(const Request& request) {
+  switch (request.trust) {
+    case Request::Trust::list:
+      return list_trusted();
+    case Request::Trust::remove:
+      return distrust_here();
+    case Request::Trust::add:
+      break;
+  }
+  return trust_here(request);
 }
 
 std::jthread clean_old_outputs(std::int64_t keep_days) {
@@ -138,6 +218,8 @@ int start(const Request& request) {
       return print(request.text);
     case Request::What::config:
       return print_config(request);
+    case Request::What::trust:
+      return trust_command(request);
     case Request::What::demo:
       return demo::run_demo(version);
     case Request::What::repl:
