@@ -34,8 +34,10 @@ void OutputFile::create() {
     path = path_;
   }
   const int fd = system_.create(path);
+  const FileIdentity identity = fd >= 0 ? system_.identity(fd) : FileIdentity{};
   const MutexLock lock(mutex_);
   made_ = true;
+  identity_ = identity;
   if (fd >= 0) {
     fd_.reset(fd);
   } else {
@@ -294,7 +296,7 @@ std::optional<std::string> OutputFile::error() const {
 
 OutputFile::Layout OutputFile::layout() const {
   const MutexLock lock(mutex_);
-  return {removed_ ? std::string() : path_, written_, marker_, end_};
+  return {removed_ ? std::string() : path_, written_, marker_, end_, identity_};
 }
 
 void OutputFile::remove() {

@@ -72,6 +72,7 @@ class OutputFile {
     std::uint64_t head = 0;
     std::uint64_t marker = 0;
     std::uint64_t end = 0;
+    FileIdentity identity;
   };
   Layout layout() const EXCLUDES(mutex_);
   // Renames the file now, on the calling thread.
@@ -103,6 +104,7 @@ class OutputFile {
   bool made_ GUARDED_BY(mutex_) = false;  // or never to be made
   std::optional<std::string> rename_to_ GUARDED_BY(mutex_);
   UniqueFd fd_ GUARDED_BY(mutex_);
+  FileIdentity identity_ GUARDED_BY(mutex_);
   std::string pending_ GUARDED_BY(mutex_);
   mutable bool awaited_ GUARDED_BY(mutex_) = false;
   bool in_flight_ GUARDED_BY(mutex_) = false;      // a writer is between taking work and accounting for it

@@ -2,12 +2,15 @@
 // The tail, the ring, and the file with a disk that is full, slow or hung.
 #include "engine/output.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <random>
@@ -22,6 +25,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using errand::testing::eventually;
+using errand::testing::read_file;
+using errand::testing::TemporaryFolder;
 
 TEST(ByteRingTest, KeepsTheLastBytesForEveryWayOfCutting) {
   std::mt19937 random(1);
@@ -75,6 +80,7 @@ class FakeDisk : public FileSystem {
     room -= part;
     return static_cast<long>(part);
   }
+  FileIdentity identity(int) override { return {}; }
   long links(int) override {
     const std::lock_guard lock(mutex_);
     return removed ? 0 : 1;
@@ -231,6 +237,30 @@ TEST(OutputFileTest, AFileThatCannotBeMadeTakesNothing) {
   file.finish();
   work_off(file);
   EXPECT_EQ(file.unwritten_bytes(), 4u);
+}
+
+// Put there by a task that knows the next id: nothing may wait for the FIFO, nor empty a file that has another name.
+TEST(OutputFileTest, WhatStandsInItsPlaceIsNeitherWaitedForNorEmptied) {
+  const TemporaryFolder folder;
+  const auto budget = std::make_shared<OutputBudget>(real_file_system(), 0, 0);
+  const auto error_at = [&](const std::string& path) {
+    OutputFile file(budget, path, kCap);
+    file.append("text\n", 1);
+    file.finish();
+    while (file.work()) {
+    }
+    EXPECT_EQ(file.unwritten_bytes(), file.error() ? 5u : 0u);
+    return file.error().value_or("");
+  };
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(error_at(folder / "fifo"), "open: File exists");
+  std::ofstream(folder / "precious") << "precious";
+  ASSERT_EQ(::link((folder / "precious").c_str(), (folder / "link").c_str()), 0);
+  EXPECT_EQ(error_at(folder / "link"), "open: File exists");
+  EXPECT_EQ(read_file(folder / "precious"), "precious");
+  std::ofstream(folder / "old") << "older and longer";
+  EXPECT_EQ(error_at(folder / "old"), "");
+  EXPECT_EQ(read_file(folder / "old"), "text\n");
 }
 
 TEST(OutputFileTest, AFullBufferAsksForAPause) {

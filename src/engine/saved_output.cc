@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/utf8.h"
+#include "engine/file_system.h"
 #include "engine/line_store.h"
 #include "engine/output.h"
 #include "engine/view.h"
@@ -77,6 +78,7 @@ void SavedOutput::read_file(std::uint64_t from, std::uint64_t to, Feed feed) con
   const UniqueFd fd(::open(layout_.path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status{};
   if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (layout_.identity.inode != 0 && identity_of(fd.get()) != layout_.identity) return;
   std::vector<char> piece(kPiece);
   while (from < to) {
     const std::size_t want = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, to - from));

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <random>
 
 #include "base/utf8.h"
@@ -168,6 +169,10 @@ TEST_F(SavedOutputTest, SomethingElseInTheFilesPlaceIsNotRead) {
   ASSERT_EQ(::unlink(path.c_str()), 0);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_EQ(output->tail(0).text, "") << "nor waited for";
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  std::ofstream(path) << "two\n";
+  EXPECT_EQ(output->tail(0).text, "") << "nor taken for it";
+  EXPECT_EQ(output->read(0).text, "");
 }
 
 TEST_F(SavedOutputTest, EndedOutputsFreeTheOldestFirst) {

@@ -297,7 +297,8 @@ std::string BgCommand::output(const std::string& id, std::size_t lines) const {
   if (!task || !tail) return unknown(id);
   std::string text = terminal::plain_text(tail->text);
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  return fmt::format("=== {} ({}) ===\n{}", task->id, to_string(task->status), text.empty() ? "(none yet)" : text);
+  if (text.empty()) text = tail->truncated ? "(gone: its file can no longer be read)" : "(none yet)";
+  return fmt::format("=== {} ({}) ===\n{}", task->id, to_string(task->status), text);
 }
 
 std::string BgCommand::stop(const std::string& id) const {
