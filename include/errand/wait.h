@@ -8,7 +8,8 @@
 //
 // Patterns are RE2 regular expressions, matched against each line as Engine::tail() shows it (escape sequences gone,
 // `\r` frames collapsed), anywhere in it unless anchored. One that RE2 refuses, or that is too long or too complex, is
-// answered with a text that says why.
+// answered with a text that says why. One that costs microseconds a byte is slow: it runs on the waiting thread, and of
+// a flood it sees what it gets to; the lines passed over are counted.
 #pragma once
 
 #include <chrono>
@@ -66,9 +67,10 @@ struct WaitAnswer {
   };
   std::string id;
   Outcome outcome = Outcome::pending;
-  TaskSnapshot task;           // as it is at the end of the wait
-  std::string line;            // as it stood when it matched
-  bool port_stranger = false;  // pending: at the last look a stranger listened on the port
+  TaskSnapshot task;              // as it is at the end of the wait
+  std::string line;               // as it stood when it matched
+  std::uint64_t passed_over = 0;  // lines of a flood for which the pattern was too slow
+  bool port_stranger = false;     // pending: at the last look a stranger listened on the port
 
   bool happened() const { return outcome <= Outcome::quiet; }
   bool impossible() const { return outcome > Outcome::quiet && outcome < Outcome::pending; }

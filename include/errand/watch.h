@@ -18,7 +18,9 @@ struct WatchBatch {
   std::string text;           // matching lines, each with its newline; notes on dropped ones included
   std::size_t lines = 0;      // matching lines in it
   std::uint64_t dropped = 0;  // matching lines that were dropped just before these
-  bool last = false;          // the output has ended: the last call; its text may be empty
+  // Lines of a flood that a slow pattern (see wait.h) was not sought in, which a note in the text says too.
+  std::uint64_t passed_over = 0;
+  bool last = false;  // the output has ended: the last call; its text may be empty
 
   // A batch is handed over `kGather` after its first line and has at most kMaxCharacters, so a second has at most five.
   // What matches faster queues up; when kMaxQueued characters wait, the oldest lines are dropped, and the next batch

@@ -48,6 +48,8 @@ std::variant<LinePattern, std::string> LinePattern::compile(std::string_view pat
   return LinePattern(std::move(regex));
 }
 
+int LinePattern::steps() const { return regex_->ProgramSize(); }
+
 bool LinePattern::matches(std::string_view line) const { return RE2::PartialMatch(piece(line), *regex_); }
 
 }  // namespace errand

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A regular expression that lines are searched for while they come: linear in time, bounded in memory. Patterns come
-// from models, and run on the reader loop.
+// from models.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,8 @@ class LinePattern {
 
   // True when it occurs in the line. From any thread.
   bool matches(std::string_view line) const;
+  // What a byte of a line may cost at most.
+  int steps() const;
 
  private:
   class Regex;

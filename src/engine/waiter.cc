@@ -10,6 +10,7 @@
 
 #include "engine/line_pattern.h"
 #include "engine/output.h"
+#include "engine/paced_pattern.h"
 #include "engine/task_text.h"
 #include "engine/wake.h"
 
@@ -23,6 +24,8 @@ using Came = WaitAnswer::Outcome;
 
 // The output ends a moment before the task does: an answer that names the ending is worth so much patience.
 constexpr milliseconds kEndPatience{250};
+// A waiting thread looks at lines so long before it looks at the time again.
+constexpr milliseconds kAsideFor{20};
 
 // Finds the first line that matches, on the reader loop.
 class Seeker : public LineListener {
@@ -42,11 +45,28 @@ class Seeker : public LineListener {
     const MutexLock lock(mutex_);
     return line_;
   }
+  // On the waiting thread: the lines of a slow pattern, for a moment. True when there are more.
+  bool look_aside() EXCLUDES(mutex_) {
+    const auto until = steady_clock::now() + kAsideFor;
+    std::optional<std::string> match;
+    while (!found() && pattern_.look_aside(match)) {
+      if (match) tell(*match);
+      if (steady_clock::now() >= until) return !found();
+    }
+    return false;
+  }
+  std::uint64_t take_passed_over() { return pattern_.take_passed_over(); }
 
  private:
   void seek(std::string_view text) EXCLUDES(mutex_) {
-    if (done_ || !pattern_->matches(text)) return;
+    if (done_) return;
+    const auto found = pattern_.look(text);
+    if (found == PacedPattern::Found::no) return;
+    if (found == PacedPattern::Found::later) return wake_->set();
     done_ = true;
+    tell(text);
+  }
+  void tell(std::string_view text) EXCLUDES(mutex_) {
     {
       const MutexLock lock(mutex_);
       line_ = text;
@@ -54,7 +74,7 @@ class Seeker : public LineListener {
     wake_->set();
   }
 
-  const std::shared_ptr<const LinePattern> pattern_;
+  PacedPattern pattern_;
   const std::shared_ptr<Wake> wake_;
   std::atomic<bool> ended_ = false;
   bool done_ = false;  // the reader loop's and, before it, the replay's
@@ -148,13 +168,16 @@ void Target::judge(const WaitUntil& until, bool ports, const LookAtPort& look_at
 
 void Target::judge_pattern(const TaskTable::Look& look) {
   // Whether it has ended is asked first: the end may come with the match.
-  const bool over = !seeker_ || seeker_->ended() || (look.closed && look.ended);
+  const bool ended = !seeker_ || seeker_->ended() || (look.closed && look.ended);
+  const bool more = seeker_ && seeker_->look_aside();
+  if (seeker_) answer_.passed_over += seeker_->take_passed_over();
   if (auto line = seeker_ ? seeker_->found() : std::nullopt) {
     answer_.line = *std::move(line);
     return settle(Came::matched, look.task);
   }
-  if (!over) return;
   const auto now = steady_clock::now();
+  if (more) alarm_ = now;
+  if (more || !ended) return;
   if (!patience_) patience_ = now + kEndPatience;
   if (look.ended || now >= *patience_) return settle(Came::no_match_possible, look.task);
   alarm_ = patience_;
@@ -279,6 +302,10 @@ std::string state_text(const WaitAnswer& answer) {
 
 std::string wait_text(const WaitResult& result, const WaitAnswer& answer) {
   const std::string port = "port " + std::to_string(result.until.port);
+  const std::string passed_over =
+      answer.passed_over == 0
+          ? ""
+          : "; the pattern was too slow for " + std::to_string(answer.passed_over) + " lines, which were passed over";
   const std::string stranger = port + " is held by a process that is not the task's";
   switch (answer.outcome) {
     case Came::ended:
@@ -292,7 +319,7 @@ std::string wait_text(const WaitResult& result, const WaitAnswer& answer) {
     case Came::quiet:
       return "quiet for " + seconds_text(result.until.quiet);
     case Came::no_match_possible:
-      return "no match: its output has ended; " + state_text(answer);
+      return "no match: its output has ended; " + state_text(answer) + passed_over;
     case Came::no_port_possible:
       return port + " not opened: none of its processes is left; " + state_text(answer);
     case Came::port_held:
@@ -308,7 +335,7 @@ std::string wait_text(const WaitResult& result, const WaitAnswer& answer) {
   if (result.end == WaitResult::End::timed_out) text = "timed out, " + text;
   if (result.end == WaitResult::End::stopped) text = "the wait was ended, " + text;
   if (answer.port_stranger) text += "; " + stranger;
-  return text;
+  return text + passed_over;
 }
 
 }  // namespace errand

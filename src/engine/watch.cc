@@ -11,6 +11,7 @@
 
 #include "base/thread_annotations.h"
 #include "base/utf8.h"
+#include "engine/paced_pattern.h"
 #include "engine/signal_block.h"
 #include "engine/task_text.h"
 
@@ -19,11 +20,15 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// The note on dropped lines, with the longest number.
+// A note on lines that are not there, with the longest number.
 constexpr std::size_t kNoteSpace = 60;
 
 std::string dropped_note(std::uint64_t count) {
   return "(" + std::to_string(count) + (count == 1 ? " matching line" : " matching lines") + " dropped)\n";
+}
+
+std::string passed_over_note(std::uint64_t count) {
+  return "(slow pattern: " + std::to_string(count) + (count == 1 ? " line" : " lines") + " passed over)\n";
 }
 
 }  // namespace
@@ -50,6 +55,12 @@ WatchBatch WatchQueue::take() {
     batch.text = dropped_note(batch.dropped);
     room -= batch.text.size();
   }
+  if (passed_over_ > 0) {
+    batch.passed_over = std::exchange(passed_over_, 0);
+    const std::string note = passed_over_note(batch.passed_over);
+    batch.text += note;
+    room -= note.size();
+  }
   while (!lines_.empty() && lines_.front().characters <= room) {
     room -= lines_.front().characters;
     characters_ -= lines_.front().characters;
@@ -65,7 +76,7 @@ namespace {
 // Filled by the reader loop, emptied by the watch's thread.
 class Gatherer : public LineListener {
  public:
-  explicit Gatherer(LinePattern pattern) : pattern_(std::move(pattern)) {}
+  explicit Gatherer(LinePattern pattern) : pattern_(std::make_shared<const LinePattern>(std::move(pattern))) {}
 
   void on_line(std::string_view text) override {
     unfinished_.clear();
@@ -87,31 +98,55 @@ class Gatherer : public LineListener {
 
   // The next batch, when its time has come; nothing when it was stopped.
   std::optional<WatchBatch> next() EXCLUDES(mutex_) {
-    const MutexLock lock(mutex_);
-    while (!stopped_ && !ended_ && (queue_.empty() || steady_clock::now() < due_)) {
+    for (;;) {
+      const bool more = look_aside();
+      const MutexLock lock(mutex_);
+      if (stopped_) return std::nullopt;
+      const auto now = steady_clock::now();
+      const bool due = !queue_.empty() && now >= due_;
+      if (due || (ended_ && !more)) {
+        WatchBatch batch = queue_.take();
+        batch.last = ended_ && !more && queue_.empty();
+        due_ = now + WatchBatch::kGather;
+        return batch;
+      }
+      if (more || pattern_.any_aside()) continue;
       if (queue_.empty()) {
         changed_.wait(mutex_);
       } else {
         changed_.wait_until(mutex_, due_);
       }
     }
-    if (stopped_) return std::nullopt;
-    WatchBatch batch = queue_.take();
-    batch.last = ended_ && queue_.empty();
-    due_ = steady_clock::now() + WatchBatch::kGather;
-    return batch;
   }
 
  private:
   void take(std::string_view text) EXCLUDES(mutex_) {
-    if (!pattern_.matches(text)) return;
+    const auto found = pattern_.look(text);
+    if (found == PacedPattern::Found::no) return;
     const MutexLock lock(mutex_);
-    if (queue_.empty()) due_ = std::max(due_, steady_clock::now() + WatchBatch::kGather);
-    queue_.push(text);
+    if (found == PacedPattern::Found::yes) push(text);
     changed_.notify_all();
   }
+  void push(std::string_view text) REQUIRES(mutex_) {
+    if (queue_.empty()) due_ = std::max(due_, steady_clock::now() + WatchBatch::kGather);
+    queue_.push(text);
+  }
+  // On the watch's thread: one of the lines of a slow pattern. True when there may be more.
+  bool look_aside() EXCLUDES(mutex_) {
+    std::optional<std::string> match;
+    const bool looked = pattern_.look_aside(match);
+    const std::uint64_t passed_over = pattern_.take_passed_over();
+    if (!match && passed_over == 0) return looked;
+    const MutexLock lock(mutex_);
+    if (passed_over > 0) {
+      if (queue_.empty()) due_ = std::max(due_, steady_clock::now() + WatchBatch::kGather);
+      queue_.passed_over(passed_over);
+    }
+    if (match) push(*match);
+    return looked;
+  }
 
-  const LinePattern pattern_;
+  PacedPattern pattern_;
   std::string unfinished_;  // the reader loop's
   Mutex mutex_;
   CondVar changed_;

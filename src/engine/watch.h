@@ -2,6 +2,7 @@
 // Engine::watch(): the matching lines of one task's output, gathered into batches and handed to a callback.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -19,7 +20,9 @@ namespace errand {
 class WatchQueue {
  public:
   void push(std::string_view line);
-  bool empty() const { return lines_.empty(); }
+  // Lines that were not looked at.
+  void passed_over(std::uint64_t lines) { passed_over_ += lines; }
+  bool empty() const { return lines_.empty() && passed_over_ == 0; }
   // As many of the oldest lines as a batch takes, after the note of what was dropped before them.
   WatchBatch take();
 
@@ -31,6 +34,7 @@ class WatchQueue {
   std::deque<Line> lines_;
   std::size_t characters_ = 0;
   std::uint64_t dropped_ = 0;
+  std::uint64_t passed_over_ = 0;
 };
 
 std::variant<Watch, Rejected> watch_output(std::shared_ptr<Output> output, LinePattern pattern, WatchCallback callback);
