@@ -251,10 +251,7 @@ StopReport Engine::Impl::stop(std::string_view id) {
   const auto tree = table_.tree(id);
   if (report.left.empty() && tree && tree->keeper != 0) {
     // No answer within the time: what can be seen is what is left.
-    for (ProcessInfo& process : living_descendants(tree->keeper)) {
-      std::string why = why_left(process.pid);
-      report.left.push_back({std::move(process), std::move(why)});
-    }
+    report.left = left_processes(tree->keeper);
     if (!report.left.empty() && report.outcome == StopReport::Outcome::already_finished) {
       report.outcome = StopReport::Outcome::survivors_ended;
     }

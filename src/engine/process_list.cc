@@ -115,6 +115,15 @@ std::string why_left(pid_t pid) {
   return stat && stat->state == 'D' ? "uninterruptible" : "still running";
 }
 
+std::vector<LeftProcess> left_processes(pid_t root) {
+  std::vector<LeftProcess> left;
+  for (ProcessInfo& process : living_descendants(root)) {
+    std::string why = why_left(process.pid);
+    left.push_back({std::move(process), std::move(why)});
+  }
+  return left;
+}
+
 std::vector<int> kill_by_token(const std::vector<std::string>& tokens) {
   std::vector<int> found(tokens.size(), 0);
   proc::for_each_pid([&](pid_t pid) {

@@ -25,6 +25,9 @@ std::vector<pid_t> descendants(pid_t root);
 // Why a stop could not end it: "not permitted", "uninterruptible", else "still running".
 std::string why_left(pid_t pid);
 
+// What a stop of the tree below `root` has left alive, and why.
+std::vector<LeftProcess> left_processes(pid_t root);
+
 // Kills (SIGKILL) every process whose environment holds one of the tokens as ERRAND_TASK_TOKEN. For each token the
 // number that was found alive. One pass: a process that forks meanwhile may need another.
 std::vector<int> kill_by_token(const std::vector<std::string>& tokens);

@@ -14,9 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/fd.h"
 #include "base/thread_annotations.h"
 #include "engine/ended_outputs.h"
+#include "engine/epoll.h"
 #include "engine/file_writer.h"
 #include "engine/launcher.h"
 #include "engine/mailbox.h"
@@ -97,12 +97,32 @@ class Supervisor {
     std::vector<pid_t> survivors;  // as the table knows them, ascending
   };
 
+  static constexpr std::size_t kChunk = 64 * 1024;  // a read
+  static constexpr std::int64_t kSettleMs = 20;     // for what is dying when the output has ended
+  // After a start, for what can wait: the spare keeper, the file of what prints nothing.
+  static constexpr std::int64_t kSpareIdleMs = 20;
+
+  // What an epoll event is about stands in the low bits of its key; above them the serial, or the zygote's generation.
+  enum class Source : std::uint64_t { wake, pipe, keeper, control };
+  struct Origin {
+    std::uint64_t number = 0;
+    Source source = Source::wake;
+  };
+  static std::uint64_t key_of(std::uint64_t number, Source source) {
+    return number << 2 | static_cast<std::uint64_t>(source);
+  }
+  static Origin source_of(std::uint64_t key) { return {key >> 2, static_cast<Source>(key & 3)}; }
+
+  // The loop (supervisor.cc).
   void run();
   void take_started();
   void handle_messages();
   void handle_timer(Timers::Due due);
   void handle_event(std::uint64_t key);
+  // Removes it when nothing more can come. `live` is invalid after true.
+  bool finished(Live& live);
 
+  // What tasks print (supervisor_output.cc).
   void read_pipe(Live& live);
   // Reads what is there now, at most one full pipe.
   void read_rest(Live& live);
@@ -111,7 +131,10 @@ class Supervisor {
   void close_pipe(Live& live);
   void pause_pipe(Live& live);
   void resume_pipe(Live& live);
+  void queue_file(Live& live);
+  void look_after_writers(std::int64_t at_ms);
 
+  // Keepers and zygotes (supervisor_keepers.cc).
   void read_keeper(Live& live);
   void on_keeper_event(Live& live, const keeper::KeeperEvent& event);
   void on_keeper_closed(Live& live);
@@ -120,36 +143,32 @@ class Supervisor {
   void no_status(Live& live);
   void sweep_lost();
   void tree_gone(Live& live);
+  void send_stop(Live& live);
+  void check_stop(Live& live);
+  void refill_spare();
+  // Looks whether starts are still unanswered, and when it is next to be asked.
+  void plan_guard();
+  // Continues helpers that somebody has stopped.
+  void guard();
 
+  // Ends (supervisor_end.cc).
   void decide(Live& live, TaskEvent event, const Outcome& outcome);
   void try_publish(Live& live);
   std::vector<ProcessInfo> survivors_of(const Live& live) const;
   // A foreground command whose descendants live on becomes a task. True when its file is to be renamed first.
   bool adopt_survivors(Live& live);
-  void send_stop(Live& live);
-  void check_stop(Live& live);
 
   // Looks at the trees of all tasks, a slice at a time (supervisor_look.cc).
   void look();
   void plan_look();
   void on_sample(Live& live, const Sample& sample);
 
-  void refill_spare();
-  // Looks whether starts are still unanswered, and when it is next to be asked.
-  void plan_guard();
-  // Continues helpers that somebody has stopped.
-  void guard();
-  void queue_file(Live& live);
-  void look_after_writers(std::int64_t at_ms);
-  // Removes it when nothing more can come. `live` is invalid after true.
-  bool finished(Live& live);
-
   const EngineConfig& config_;
   TaskTable& table_;
   EngineListener* const listener_;
   const std::shared_ptr<Mailbox> mailbox_;
   ZygoteClient zygotes_;
-  UniqueFd epoll_;
+  Epoll epoll_;
 
   Mutex start_mutex_;
   std::thread thread_ GUARDED_BY(start_mutex_);
