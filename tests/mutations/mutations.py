@@ -59,7 +59,7 @@ MUTATIONS = [
      "const std::int64_t grace_end = since + grace_ms;",
      "const std::int64_t grace_end = since;"),
     ("4: cancel is true only if it moved the task", "BackgroundRunnerTest.CancelOfACompletedTaskIsFalseAndChangesNothing",
-     "src/engine/task_table.cc",
+     "src/engine/task_table_wait.cc",
      "cancelled.moved = action == TaskAction::decide_publish;",
      "cancelled.moved = true;"),
     ("5: files lie in a private folder", "StartTest.OutputFolderAndFilesArePrivate",
