@@ -75,6 +75,7 @@ void capture(const std::string& folder) {
       out << text;
       size += text.size();
     }
+    if (!out.flush()) give_up("cannot write " + source);
   }
   Engine engine(config_for(folder + "/capture"));
   std::vector<double> ours, bares;

