@@ -160,16 +160,5 @@ TEST(OutputDiskTest, AStallInOneFolderDoesNotReachAnother) {
   readers.clear();  // what hangs fails now
 }
 
-TEST(OutputDiskTest, FilesAndTheirFolderArePrivate) {
-  const TemporaryFolder folder;
-  Engine engine(test_config(folder));
-  const TaskSnapshot task = await_ended(engine, launch(engine, "echo x"));
-  struct stat status{};
-  ASSERT_EQ(::stat((folder / "tasks").c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 07777, 0700u);
-  ASSERT_TRUE(eventually([&] { return ::stat(task->output_file.c_str(), &status) == 0; }));
-  EXPECT_EQ(status.st_mode & 07777, 0600u);
-}
-
 }  // namespace
 }  // namespace errand
