@@ -41,7 +41,8 @@ void finish_bare(Bare& bare);
 // Waits a moment (some 20 us): what both sides of a comparison do between two looks.
 void pause_between_looks();
 
-// Lowers the timer's slack, so that the pause above is as short as it says, and raises the limit of descriptors to 8,192.
+// Lowers the timer's slack, so that the pause above is as short as it says, and raises the limit of descriptors to
+// 8,192.
 void prepare();
 
 // A copy of the keeper in the folder, for engines whose keepers are to be told from everybody else's.

@@ -95,7 +95,7 @@ class Keeper {
   std::int64_t give_up_at_ = 0;
   std::int64_t next_look_ = 0;
   std::int64_t look_every_ = 0;
-  int rounds_ = 0;  // of killing
+  int rounds_ = 0;             // of killing
   bool group_ended_ = false;   // tried
   bool group_killed_ = false;  // done: what we may not signal is dying as well
 };
