@@ -16,7 +16,7 @@ namespace errand {
 namespace {
 
 constexpr std::size_t kBurst = 4 * 1024;  // a round with less is no flood
-constexpr long kFloodPauseNs = 100000;    // a flood is let print for so long before the next read
+constexpr long kFloodPauseNs = 300000;    // a flood is let print for so long before the next read
 
 // As far as there is time at all: what is never meant to strike is often given as the longest duration.
 std::int64_t monotonic_after(std::chrono::milliseconds wait) {

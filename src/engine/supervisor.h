@@ -69,8 +69,8 @@ class Supervisor {
     bool pipe_watched = true;
     bool printed = false;  // anything at all
     std::uint64_t read_bytes = 0;
-    bool much = false;               // so many that its pipe was to be made wider
-    bool wide = false;               // and it could be
+    std::size_t pipe_size = 0;  // what it was made to hold; 0: as it came
+    std::size_t wanted_pipe_size = 0;
     bool batching = false;           // the writer is told after the round
     bool file_due = false;           // and is to be
     bool heard = false;              // the keeper said something
@@ -97,8 +97,8 @@ class Supervisor {
     std::vector<pid_t> survivors;  // as the table knows them, ascending
   };
 
-  static constexpr std::size_t kChunk = 64 * 1024;  // a read
-  static constexpr std::int64_t kSettleMs = 20;     // for what is dying when the output has ended
+  static constexpr std::size_t kChunk = 256 * 1024;  // a read
+  static constexpr std::int64_t kSettleMs = 20;      // for what is dying when the output has ended
   // After a start, for what can wait: the spare keeper, the file of what prints nothing.
   static constexpr std::int64_t kSpareIdleMs = 20;
 
@@ -128,6 +128,7 @@ class Supervisor {
   void read_rest(Live& live);
   // False when there was nothing to read.
   bool read_chunk(Live& live);
+  void widen_pipe(Live& live, std::size_t size);
   void close_pipe(Live& live);
   void pause_pipe(Live& live);
   void resume_pipe(Live& live);

@@ -13,17 +13,18 @@
 namespace errand {
 namespace {
 
-// A task that prints much gets a wider pipe and is let print for a moment before the next read. Woken at every write of
-// it the loop would take the processor from the very writer, for a few bytes each time.
+// A task that prints much gets a wider pipe: woken at every write of it the loop would take the processor from the very
+// writer, for a few bytes each time. Not wider than the processor's cache likes, unless nothing goes into the file any
+// longer: such a flood is also let print for a moment before the next read.
 constexpr std::uint64_t kMuch = 256 * 1024;  // bytes, after which the pipe is made wider
-constexpr int kWidePipe = 256 * 1024;
-constexpr int kWideReads = 4;  // in one round of the loop
+constexpr std::size_t kWidePipe = 256 * 1024;
+constexpr std::size_t kFloodPipe = 1024 * 1024;
 
 }  // namespace
 
 void Supervisor::read_pipe(Live& live) {
   if (!live.task.pipe || !live.pipe_watched) return;
-  if (!live.wide) {
+  if (live.pipe_size < kWidePipe) {
     quiet_events_ = true;
     read_chunk(live);
     return;
@@ -31,7 +32,7 @@ void Supervisor::read_pipe(Live& live) {
   live.batching = true;
   live.file_due = false;
   const std::uint64_t begin = live.read_bytes;
-  for (int i = 0; i < kWideReads && live.task.pipe && live.pipe_watched; ++i) {
+  while (live.task.pipe && live.pipe_watched && live.read_bytes - begin < live.pipe_size) {
     const std::uint64_t before = live.read_bytes;
     if (!read_chunk(live) || live.read_bytes - before < kChunk) break;
   }
@@ -39,7 +40,7 @@ void Supervisor::read_pipe(Live& live) {
   if (live.file_due) {
     quiet_events_ = true;
     queue_file(live);  // once a round: the writer is woken less often, and for more
-  } else {
+  } else if (live.pipe_size == kFloodPipe) {
     flooded_ += live.read_bytes - begin;
   }
 }
@@ -63,13 +64,10 @@ bool Supervisor::read_chunk(Live& live) {
     return false;
   }
   live.read_bytes += static_cast<std::uint64_t>(got);
-  if (live.read_bytes >= kMuch && !std::exchange(live.much, true)) {
-    // Refused when the user's pipes take too much as it is.
-    live.wide = ::fcntl(live.task.pipe.get(), F_SETPIPE_SZ, kWidePipe) >= 0;
-  }
   const OutputFile::Appended appended =
       live.task.output->append({chunk_.data(), static_cast<std::size_t>(got)}, kChunk, live.counts_after_end);
   if (live.counts_after_end) ended_outputs_.keep(live.task.output);
+  if (live.read_bytes >= kMuch) widen_pipe(live, appended.work ? kWidePipe : kFloodPipe);
   live.file_due = appended.work;
   if (appended.work && !live.batching) queue_file(live);
   if (!appended.room && live.pipe_watched) pause_pipe(live);
@@ -78,8 +76,15 @@ bool Supervisor::read_chunk(Live& live) {
   return true;
 }
 
+void Supervisor::widen_pipe(Live& live, std::size_t size) {
+  if (size <= live.wanted_pipe_size) return;
+  live.wanted_pipe_size = size;
+  // Refused when the user's pipes take too much as it is.
+  if (::fcntl(live.task.pipe.get(), F_SETPIPE_SZ, static_cast<int>(size)) >= 0) live.pipe_size = size;
+}
+
 void Supervisor::read_rest(Live& live) {
-  constexpr int kFullPipe = 16;  // chunks: the largest pipe that the kernel gives
+  constexpr int kFullPipe = 4;  // chunks: the largest pipe that the kernel gives everybody
   for (int i = 0; i < kFullPipe && live.task.pipe; ++i) {
     // The end is not delayed for a disk: what its buffer cannot take goes to the tail only.
     if (!live.pipe_watched) live.task.output->file()->give_up_on_writer("write: slower than the task's end");
