@@ -13,17 +13,16 @@
 
 namespace errand::fault {
 
-#define ERRAND_FAULT_CALLS(X)                                                                                        \
-  X(chdir)                                                                                                           \
-  X(chmod)                                                                                                           \
-  X(clone)                                                                                                           \
-  X(close)                                                                                                           \
-  X(dup2) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(execve) X(fcntl) X(fork) X(fstat) X(ftruncate)    \
-      X(getcwd) X(getdents64) X(getrlimit) X(getsockopt) X(kill) X(lstat) X(memfd_create) X(mkdir) X(mmap) X(mremap) \
-          X(open) X(opendir) X(openat) X(pidfd_open) X(pidfd_send_signal) X(pipe2) X(poll) X(posix_spawn) X(prctl)   \
-              X(pread) X(pwrite) X(read) X(readlink) X(recv) X(recvmsg) X(rename) X(send) X(sendmsg) X(setrlimit)    \
-                  X(setsid) X(setsockopt) X(signalfd) X(socketpair) X(stat) X(statvfs) X(thread) X(unlink) X(waitid) \
-                      X(waitpid) X(wake) X(write)
+// clang-format off: its layout of this is never stable.
+#define ERRAND_FAULT_CALLS(X) \
+  X(chdir) X(chmod) X(clone) X(close) X(dup2) X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) \
+  X(execve) X(fcntl) X(fork) X(fstat) X(ftruncate) X(getcwd) X(getdents64) X(getrlimit) X(getsockopt) \
+  X(kill) X(lstat) X(memfd_create) X(mkdir) X(mmap) X(mremap) X(open) X(opendir) X(openat) \
+  X(pidfd_open) X(pidfd_send_signal) X(pipe2) X(poll) X(posix_spawn) X(prctl) X(pread) X(pwrite) \
+  X(read) X(readlink) X(recv) X(recvmsg) X(rename) X(send) X(sendmsg) X(setrlimit) X(setsid) \
+  X(setsockopt) X(signalfd) X(socketpair) X(stat) X(statvfs) X(thread) X(unlink) X(waitid) X(waitpid) \
+  X(wake) X(write)
+// clang-format on
 
 enum class Call : std::uint32_t {
 #define ERRAND_FAULT_ENUMERATOR(name) name##_call,
