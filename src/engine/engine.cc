@@ -268,7 +268,7 @@ TaskSnapshot Engine::Impl::inspect(std::string_view id) {
   const auto now = table_.tree(id);
   const bool same = now && now->keeper == tree->keeper;  // else what was seen may be others'
   if (same) table_.add_usage(tree->serial, sample.cpu_seconds, sample.rss_bytes);
-  const TaskSnapshot task = table_.get(id);
+  TaskSnapshot task = table_.get(id);
   if (!same || !task) return task;
   const bool other_survivors = task->status != TaskStatus::running && task->processes.size() != processes.size();
   supervisor_.somebody_looks(other_survivors);

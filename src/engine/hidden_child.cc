@@ -11,6 +11,7 @@
 #include "engine/signal_block.h"
 
 // glibc's clone by its other name: a sanitizer that takes `clone` for a fork would set its locks free twice.
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
 extern "C" int __clone(int (*function)(void*), void* stack, int flags, void* argument, ...);
 
 namespace errand {

@@ -156,8 +156,8 @@ bool OutputFile::work(std::string& spare) {
   const MutexLock lock(mutex_);
   in_flight_ = false;
   // A file that waits for nothing holds no memory.
-  spare = pending_.empty() ? std::exchange(pending_, {}) : std::move(batch);
-  if (spare.capacity() < batch.capacity()) spare = std::move(batch);
+  std::string freed = pending_.empty() ? std::exchange(pending_, {}) : std::string();
+  spare = std::move(freed.capacity() > batch.capacity() ? freed : batch);
   spare.clear();
   return has_work();
 }
@@ -192,10 +192,9 @@ void OutputFile::write_batch(std::string_view batch) {
   }
   long error = -EBADF;
   std::size_t written = 0;
-  std::size_t allowed = batch.size();
   bool removed = false;
   if (fd >= 0) {
-    allowed = static_cast<std::size_t>(budget_->writable(fd, batch.size()));
+    const auto allowed = static_cast<std::size_t>(budget_->writable(fd, batch.size()));
     written = write_all(fd, batch.substr(0, allowed), error);
     removed = error == 0 && system_.links(fd) == 0;
   }

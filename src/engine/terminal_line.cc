@@ -49,7 +49,7 @@ void TerminalLine::put_ascii(std::string_view text) {
       std::copy_n(text.begin(), over, cells_.begin() + static_cast<std::ptrdiff_t>(column_));
     } else {
       for (std::size_t i = 0; i < over; ++i) {
-        if (Cell* const cell = at(column_ + i)) *cell = static_cast<Cell>(text[i]);
+        if (Cell* const cell = at(column_ + i)) *cell = static_cast<unsigned char>(text[i]);
       }
     }
     column_ += over;

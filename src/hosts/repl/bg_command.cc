@@ -219,7 +219,9 @@ std::string BgCommand::wait(const std::vector<std::string>& given, const std::st
   std::optional<std::chrono::milliseconds> time;
   for (const std::string& word : given) {
     if (std::isdigit(static_cast<unsigned char>(word[0]))) {
-      if (time || !(time = parse_time(word))) return std::string(usage);
+      if (time) return std::string(usage);
+      time = parse_time(word);
+      if (!time) return std::string(usage);
     } else if (!engine_.get(word)) {
       return unknown(word);
     } else if (std::find(ids.begin(), ids.end(), word) == ids.end()) {

@@ -104,7 +104,7 @@ std::string wait_for(const Engine& engine, std::vector<std::string> ids, std::op
 
 std::string follow(const Engine& engine, const std::string& id, std::size_t lines, const std::stop_token& stop,
                    const Jobs::Say& say) {
-  const std::string interrupted = fmt::format("(no longer following {})", id);
+  std::string interrupted = fmt::format("(no longer following {})", id);
   const TaskSnapshot task = engine.get(id);
   std::optional<OutputRead> read = engine.read(id, 0);
   if (!task || !read) return {};
