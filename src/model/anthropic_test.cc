@@ -274,6 +274,13 @@ TEST_F(AnthropicTest, ErrorEventsInTheStream) {
   EXPECT_EQ(failure_of(respond()), "anthropic: invalid_request_error: no");
 }
 
+TEST_F(AnthropicTest, AnErrorThatNamesNothingIsStillSaid) {
+  server_.push_bytes(stream_head() + start() + sse("error", R"("error": {"type": ""})"));
+  server_.push_bytes(stream_head() + start() + text_block(0, "ok") + stop("end_turn"));
+  EXPECT_EQ(std::get<TextBlock>(reply_of(respond()).blocks.at(0)).text, "ok");
+  EXPECT_THAT(seen_.retries, ElementsAre("1: error of an unnamed kind"));
+}
+
 TEST_F(AnthropicTest, AStreamThatBreaksNeverLeavesAToolUse) {
   const std::string half = stream_head() + start() + text_block(0, "I run") +
                            tool_block(1, "t1", {"{\"command\": \"ls\"}"}) + tool_block(2, "t2", {"{\"comm"}, false);

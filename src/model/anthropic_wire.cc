@@ -170,7 +170,8 @@ void AnthropicStream::take(const SseEvent& event) {
     state_ = State::complete;
   } else if (type == "error") {
     const json::object* detail = get_object(data, "error");
-    const std::string kind = detail ? get_string(*detail, "type").value_or("error") : "error";
+    std::string kind = detail ? get_string(*detail, "type").value_or("") : "";
+    if (kind.empty()) kind = "error of an unnamed kind";
     const std::string message = detail ? get_string(*detail, "message").value_or("") : "";
     const bool permanent = kind == "invalid_request_error" || kind == "authentication_error" ||
                            kind == "permission_error" || kind == "not_found_error" || kind == "request_too_large" ||
