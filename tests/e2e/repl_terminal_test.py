@@ -57,9 +57,11 @@ class ScreenTest(unittest.TestCase):
             run.keys("C-k")
             run.line(f"/bg run sleep 0.0{number % 7}")
             run.type(line)
-        run.expect(r"bg-51 - completed", history=True)
+        # The last one started is not the last one to end.
+        notice = re.compile(r"^🔔 bg-(\d+) - completed \(exit code 0\)$", re.M)
+        poll(lambda: len(notice.findall(run.screen(True))) >= 51, message=lambda: run.screen(True))
         poll(lambda: "".join(run.screen().split()).endswith(text), message=lambda: run.screen())
-        notices = re.findall(r"^🔔 bg-(\d+) - completed \(exit code 0\)$", run.screen(True), re.M)
+        notices = notice.findall(run.screen(True))
         self.assertEqual(sorted(notices, key=int), [str(i) for i in range(1, 52)])
         self.assertEqual(len(notices), 51)
 
